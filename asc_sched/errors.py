@@ -1,0 +1,70 @@
+"""The errors of asc_sched: one class per rule, so that callers can tell them apart without reading the text.
+
+Every message says what was wrong, with the numbers, and the nearest thing that works.
+"""
+
+from __future__ import annotations
+
+
+class AscSchedError(Exception):
+    """Base of every error that asc_sched raises on purpose."""
+
+
+# -- declarations ----------------------------------------------------------------------------------------------
+class DeclarationError(AscSchedError, ValueError):
+    """An op's declaration can't be read: syntax, an unknown function, a reserved name."""
+
+
+class DtypeError(AscSchedError, TypeError):
+    """A dtype is unknown, or an operation isn't defined or not available for it."""
+
+
+class ShapeError(AscSchedError, ValueError):
+    """Shapes don't fit together."""
+
+
+# -- schedules -------------------------------------------------------------------------------------------------
+class ScheduleError(AscSchedError, ValueError):
+    """A schedule's field is out of its range."""
+
+
+class CoreNumError(ScheduleError):
+    """More cores are asked for than the target has or the launcher takes."""
+
+
+class UbOverflowError(ScheduleError):
+    """A schedule's tiles don't fit into the Unified Buffer."""
+
+
+class QueueLimitError(ScheduleError):
+    """A kernel needs more queue buffers than the chip has."""
+
+
+class TargetError(AscSchedError, ValueError):
+    """An unknown target (SoC)."""
+
+
+# -- compile and run -------------------------------------------------------------------------------------------
+class CompileError(AscSchedError, RuntimeError):
+    """pyasc refused a kernel's source."""
+
+
+class WorkerCrashError(CompileError):
+    """The lowering worker died (pyasc can segfault) or ran out of time."""
+
+
+class ArgumentError(AscSchedError, TypeError):
+    """A kernel or op was called with the wrong number or kind of arguments."""
+
+
+class OverlapError(ArgumentError):
+    """An output overlaps itself or partly overlaps another argument."""
+
+
+class BackendError(AscSchedError, RuntimeError):
+    """A backend (npu, camodel) isn't available on this machine."""
+
+
+# -- simulator -------------------------------------------------------------------------------------------------
+class SimulationError(AscSchedError, RuntimeError):
+    """Base of what the simulator reports; see `asc_sched.sim.errors` for one class per check."""
