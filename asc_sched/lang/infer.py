@@ -1,0 +1,133 @@
+"""Result dtypes, by asking torch: promotion, integer division, comparison and the refusals are all its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import attrs
+
+from asc_sched.errors import DtypeError
+from asc_sched.lang.dtypes import DTYPES, DType, get_dtype
+from asc_sched.lang.functions import FUNCTIONS
+from asc_sched.lang.graph import Constant, Graph, Node
+
+
+@attrs.frozen
+class Type:
+    """A node's type: its dtype, and whether it is 0-dimensional (which weakens it in torch's promotion).
+
+    `number` is the value of a constant or the Python type of a runtime scalar; such a node has no tensor of its own.
+    """
+
+    dtype: DType
+    zero_dim: bool = False
+    is_number: bool = False
+
+
+@attrs.frozen
+class TypedGraph:
+    """A graph with one `Type` per node."""
+
+    graph: Graph
+    types: tuple[Type, ...]
+
+    @property
+    def input_dtypes(self) -> dict[str, DType]:
+        return dict(zip(self.graph.inputs, self._inputs, strict=True))
+
+    _inputs: tuple[DType, ...] = attrs.field(alias="inputs")
+
+    @property
+    def output_dtypes(self) -> dict[str, DType]:
+        return {o.name: self.types[o.node].dtype for o in self.graph.outputs}
+
+
+def infer(graph: Graph, inputs: Mapping[str, DType], zero_dim: frozenset[str] = frozenset()) -> TypedGraph:
+    """Give every node its torch dtype, for inputs of the given dtypes (`zero_dim` names the 0-d ones).
+
+    Raises `DtypeError` where torch refuses, with torch's reason.
+    """
+    types: list[Type] = []
+    for node in graph.nodes:
+        types.append(_node_type(graph, node, types, inputs, zero_dim))
+    return TypedGraph(graph, tuple(types), inputs=tuple(inputs[n] for n in graph.inputs))
+
+
+def _node_type(
+    graph: Graph, node: Node, types: list[Type], inputs: Mapping[str, DType], zero_dim: frozenset[str]
+) -> Type:
+    if node.fn == "input":
+        name = str(node.attr)
+        return Type(inputs[name], name in zero_dim)
+    if node.fn == "scalar":
+        return Type(graph.scalar(str(node.attr)).dtype, zero_dim=True, is_number=True)
+    if node.fn == "const":
+        return Type(_constant_dtype(node.attr), zero_dim=True, is_number=True)
+    if node.fn == "cast":
+        arg = types[node.args[0]]
+        return Type(get_dtype(str(node.attr)), arg.zero_dim)
+    probes = tuple(_probe_key(graph, graph.nodes[a], types[a]) for a in node.args)
+    dtype, zero = _result(node.fn, probes)
+    return Type(DTYPES[dtype], zero)
+
+
+def _constant_dtype(value: Any) -> DType:
+    return DTYPES["bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"]
+
+
+def _probe_key(graph: Graph, node: Node, type_: Type) -> tuple[str, Any]:
+    if node.fn == "const":
+        return ("number", node.attr)
+    if node.fn == "scalar":
+        return ("number", 1.0 if type_.dtype.is_float else 1)
+    return ("zero_dim" if type_.zero_dim else "tensor", type_.dtype.name)
+
+
+@lru_cache(maxsize=16384, typed=True)
+def _result(fn: str, probes: tuple[tuple[str, Any], ...]) -> tuple[str, bool]:
+    import torch
+
+    args = [_probe(torch, kind, value) for kind, value in probes]
+    if not any(isinstance(a, torch.Tensor) for a in args):
+        args[0] = torch.tensor(args[0])
+    try:
+        result = FUNCTIONS[fn].torch(*_as_tensors(torch, fn, args))
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+        shown = ", ".join(str(v) for _, v in probes)
+        reason = str(error).splitlines()[0]
+        raise DtypeError(f"{fn}({shown}) is not defined: torch says {reason!r}") from None
+    name = str(result.dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        shown = ", ".join(str(v) for _, v in probes)
+        raise DtypeError(f"{fn}({shown}) gives {name}, which vector cores don't have; known: {', '.join(DTYPES)}")
+    return name, result.dim() == 0
+
+
+def _probe(torch: Any, kind: str, value: Any) -> Any:
+    if kind == "number":
+        return value
+    return torch.ones(() if kind == "zero_dim" else (1,), dtype=DTYPES[value].torch)
+
+
+# torch functions whose second argument must be a tensor even where Python users write a number.
+_TENSORS_ONLY = frozenset({"maximum", "minimum"})
+
+
+def _as_tensors(torch: Any, fn: str, args: list[Any]) -> list[Any]:
+    if fn not in _TENSORS_ONLY:
+        return args
+    like = next(a for a in args if isinstance(a, torch.Tensor))
+    return [a if isinstance(a, torch.Tensor) else weak_tensor(a, like) for a in args]
+
+
+def weak_tensor(number: Constant, like: Any) -> Any:
+    """A 0-d tensor for a number that keeps `like`'s dtype where the number's kind doesn't force a wider one."""
+    import torch
+
+    dtype = torch.result_type(like, number)
+    limits = None if dtype.is_floating_point or dtype == torch.bool else torch.iinfo(dtype)
+    if limits is not None and not limits.min <= number <= limits.max:
+        raise OverflowError(f"value {number} cannot be converted to {dtype} without overflow")
+    return torch.tensor(number, dtype=dtype)

@@ -1,0 +1,170 @@
+"""Handles for expressions under construction: Python operators and torch functions on them add nodes to the graph."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from asc_sched.errors import DeclarationError
+from asc_sched.lang.dtypes import DType, get_dtype, is_dtype_name
+from asc_sched.lang.functions import FUNCTIONS, check_arity, find_function, unknown_function
+from asc_sched.lang.graph import Constant, GraphBuilder
+
+Operand: TypeAlias = "Value | Constant"
+
+
+class Value:
+    """One expression of an op being declared. Made by `@op` for each argument; never by hand.
+
+    Supports Python's arithmetic, comparison and bitwise operators and torch's functions (``torch.exp(x)``).
+    """
+
+    __slots__ = ("_builder", "index")
+    __array_ufunc__ = None
+
+    def __init__(self, builder: GraphBuilder, index: int) -> None:
+        self._builder = builder
+        self.index = index
+
+    def to(self, dtype: str | DType) -> Value:
+        """The value rounded or converted to `dtype`, as torch's ``Tensor.to``. Never dropped by the compiler."""
+        return cast(self, dtype)
+
+    def __bool__(self) -> NoReturn:
+        raise DeclarationError(
+            "the value of an expression isn't known while an op is declared, so `if`, `and`, `or`, `not`, and Python's "
+            "max/min can't be used on it; use where(condition, a, b), &, |, ~, maximum(a, b), minimum(a, b)"
+        )
+
+    def __float__(self) -> NoReturn:
+        raise DeclarationError(
+            "an expression has no value while an op is declared, so math functions can't take it; use the language's "
+            "own (asc_sched.fn.exp(x)) or torch's (torch.exp(x))"
+        )
+
+    __int__ = __index__ = __float__
+
+    def __iter__(self) -> NoReturn:
+        raise DeclarationError("an op is elementwise: its arguments can't be iterated or unpacked")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise DeclarationError("an op is elementwise: its arguments can't be indexed; pass the slice as an argument")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(func, "__name__", str(func))
+        if kwargs:
+            raise DeclarationError(f"torch.{name} with keyword arguments ({', '.join(kwargs)}) can't be traced")
+        return apply(name, *args)
+
+
+def _is_operand(value: object) -> bool:
+    return isinstance(value, (Value, bool, int, float, np.number))
+
+
+def _binary(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    def forward(self: Value, other: object) -> Any:
+        return apply(name, self, other) if _is_operand(other) else NotImplemented
+
+    def reflected(self: Value, other: object) -> Any:
+        return apply(name, other, self) if _is_operand(other) else NotImplemented
+
+    return forward, reflected
+
+
+# Python's operator methods and the function each one stands for.
+_BINARY = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "remainder",
+    "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "shift_left",
+    "rshift": "shift_right",
+}  # fmt: skip
+_COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
+_UNARY = {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}
+
+for _method, _name in _BINARY.items():
+    _forward, _reflected = _binary(_name)
+    setattr(Value, f"__{_method}__", _forward)
+    setattr(Value, f"__r{_method}__", _reflected)
+for _method, _name in _COMPARE.items():
+    setattr(Value, f"__{_method}__", _binary(_name)[0])
+for _method, _name in _UNARY.items():
+    setattr(Value, f"__{_method}__", lambda self, _name=_name: apply(_name, self))
+Value.__pos__ = lambda self: self  # type: ignore[attr-defined]
+
+
+def apply(name: str, *args: Any) -> Any:
+    """The function `name` of `args`: a new expression, or a number when every argument is a number."""
+    if is_dtype_name(name) and len(args) == 1:
+        return cast(args[0], name)
+    function = find_function(name)
+    if function is None:
+        raise unknown_function(name, known_names())
+    check_arity(name, function.arity, len(args))
+    operands = [_operand(name, a) for a in args]
+    builder = next((a._builder for a in operands if isinstance(a, Value)), None)
+    if builder is None:
+        return fold(function.name, operands)
+    return Value(builder, builder.add(function.name, tuple(_node(builder, a) for a in operands)))
+
+
+def cast(value: Any, dtype: str | DType) -> Any:
+    """`value` converted to `dtype` by torch's rules. A number stays a number, rounded to the dtype."""
+    target = get_dtype(dtype)
+    operand = _operand("cast", value)
+    if not isinstance(operand, Value):
+        import torch
+
+        return torch.tensor(operand).to(target.torch).item()
+    return Value(operand._builder, operand._builder.add("cast", (operand.index,), target.name))
+
+
+def fold(name: str, operands: Sequence[Any]) -> Constant:
+    """A function of constants only: Python's own operators for arithmetic, torch in float64 for the rest."""
+    python = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+              "floor_div": operator.floordiv, "remainder": operator.mod, "neg": operator.neg,
+              "abs": abs}.get(name)  # fmt: skip
+    try:
+        if python is not None:
+            result = python(*operands)
+        else:
+            import torch
+
+            wide = [torch.tensor(o, dtype=torch.float64 if isinstance(o, float) else None) for o in operands]
+            result = FUNCTIONS[name].torch(*wide).item()
+    except (ArithmeticError, RuntimeError, TypeError) as error:
+        shown = ", ".join(map(repr, operands))
+        raise DeclarationError(f"constant {name}({shown}) has no value: {error}") from error
+    assert isinstance(result, (bool, int, float))
+    return result
+
+
+def known_names() -> list[str]:
+    """The names that can be called in a declaration."""
+    return sorted(FUNCTIONS)
+
+
+def _operand(name: str, value: Any) -> Any:
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, (np.bool_, np.number)):
+        value = value.item()
+    if isinstance(value, (bool, int, float)):
+        return value
+    raise DeclarationError(
+        f"{name}() takes expressions and numbers, not {type(value).__name__}; tensors are the op's arguments"
+    )
+
+
+def _node(builder: GraphBuilder, operand: Any) -> int:
+    if isinstance(operand, Value):
+        if operand._builder is not builder:
+            raise DeclarationError("an expression of one op can't be used in another; declare it in the same function")
+        return operand.index
+    return builder.add("const", (), operand)
