@@ -1,0 +1,29 @@
+"""Real pyasc behind a wall: kernel source to ASC-IR and Ascend C in worker processes, with a cache on disk.
+
+Names are loaded on first use, so that a worker (which imports this package too) starts with nothing it doesn't need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asc_sched.build.api import lower, pyasc_version
+    from asc_sched.build.request import ArgType, Lowered, LowerRequest
+
+_HOMES = {
+    "ArgType": "request",
+    "LowerRequest": "request",
+    "Lowered": "request",
+    "lower": "api",
+    "pyasc_version": "api",
+}
+
+__all__ = ["ArgType", "LowerRequest", "Lowered", "lower", "pyasc_version"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,243 @@
+"""One kernel through the real pyasc: front end, passes, C++ emission. Runs inside a worker process only.
+
+pyasc can take the whole process down (it segfaults on some kernels) and isn't thread-safe, so nothing here is called
+from the user's process. Only where pyasc looks up a function's source is replaced: it asks `inspect`, which needs a
+file on disk and tokenises it twice; a module given as text is known here already.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from dataclasses import fields
+from pathlib import PurePath
+from types import FunctionType
+from typing import Any
+
+from asc.codegen.errors import CodegenError, UnsupportedSyntaxError
+from asc.codegen.function import Function, FunctionLocation
+from asc.codegen.function_visitor import CodegenOptions
+from asc.codegen.specialization import PlainArgType, PointerArgType, Specialization
+from asc.common.compat import get_annotations
+from asc.language.core.constexpr import ConstExpr
+from asc.language.core.dtype import DataType
+from asc.runtime.compiler import CompileOptions, Compiler
+from asc.runtime.jit import JITFunction
+
+_DEF = re.compile(r"^def\s+\w+\s*\(", re.MULTILINE)
+_CONST_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
+
+
+class Refusal(Exception):
+    """pyasc (or this module on its behalf) refuses the kernel: reason, and line where known (1-based)."""
+
+    def __init__(self, reason: str, line: int | None = None, text: str | None = None, file: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.line, self.text, self.file = reason, line, text, file
+
+
+class _Texts:
+    """Source of modules that exist as text only: file name -> lines, and first line -> last line of its functions."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+        self._spans: dict[str, dict[int, int]] = {}
+
+    def add(self, filename: str, source: str, tree: ast.Module) -> None:
+        self._lines[filename] = source.splitlines(keepends=True)
+        self._spans[filename] = {
+            min([node.lineno, *(d.lineno for d in node.decorator_list)]): node.end_lineno or node.lineno
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef)
+        }
+
+    def remove(self, filename: str) -> None:
+        self._lines.pop(filename, None)
+        self._spans.pop(filename, None)
+
+    def of(self, fn: Any) -> tuple[list[str], int] | None:
+        """Lines and first line of a function's source, or None when it isn't one of ours."""
+        code = getattr(fn, "__code__", None)
+        if code is None or code.co_filename not in self._lines:
+            return None
+        first = code.co_firstlineno
+        last = self._spans[code.co_filename].get(first)
+        return None if last is None else (self._lines[code.co_filename][first - 1 : last], first)
+
+
+_texts = _Texts()
+_pyasc_source_lines = Function.get_source_lines
+
+
+def _source_lines(fn: Any) -> tuple[list[str], int] | None:
+    found = _texts.of(fn)
+    result: tuple[list[str], int] | None = found if found is not None else _pyasc_source_lines(fn)
+    return result
+
+
+def _function_node(fn: Any) -> ast.FunctionDef:
+    found = _source_lines(fn)
+    if found is None:
+        raise OSError(f"the source of {getattr(fn, '__qualname__', fn)!r} can't be found")
+    text = textwrap.dedent("".join(found[0]))
+    start = _DEF.search(text)
+    if start is None:
+        raise TypeError("only a plain function (def) can be compiled by @asc.jit")
+    node = ast.parse(text[start.start() :]).body[0]
+    assert isinstance(node, ast.FunctionDef)
+    return node
+
+
+def _location(fn: Any) -> Any:
+    """Name without folders (artefacts hold no paths of this machine) and the line before `def`.
+
+    pyasc itself counts from the decorator's first line and so is off by its further lines.
+    """
+    found = _source_lines(fn)
+    first = fn.__code__.co_firstlineno
+    if found is not None:
+        head = _DEF.search(textwrap.dedent("".join(found[0])))
+        first = found[1] + (textwrap.dedent("".join(found[0]))[: head.start()].count("\n") if head else 0) - 1
+    return FunctionLocation(PurePath(fn.__code__.co_filename).name, first)
+
+
+Function.get_source_lines = staticmethod(_source_lines)
+Function.get_function_node = staticmethod(_function_node)
+Function.get_location = staticmethod(_location)
+
+
+class _Passes(Compiler):  # type: ignore[misc]
+    """pyasc's own passes and emission without its search for the device compiler."""
+
+    def __init__(self, options: CompileOptions) -> None:
+        self.options = options
+        self.enable_debug = False
+
+
+def lower_source(request: dict[str, Any]) -> dict[str, str]:
+    """Lower ``LowerRequest.message()``; returns ``asc_ir`` and ``ascendc``. Raises `Refusal`."""
+    filename = request["filename"]
+    namespace: dict[str, Any] = {"__name__": PurePath(filename).stem, "__builtins__": __builtins__}
+    try:
+        _run_module(request["source"], filename, namespace)
+        return lower_function(_pick(namespace, request["entry"]), request)
+    finally:
+        # Globals and functions refer to each other; cutting that frees pyasc's contexts now instead of at a later gc.
+        namespace.clear()
+        _texts.remove(filename)
+
+
+def _run_module(source: str, filename: str, namespace: dict[str, Any]) -> None:
+    try:
+        tree = ast.parse(source, filename)
+        code = compile(tree, filename, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
+        line = getattr(err, "lineno", None)
+        raise Refusal(f"{type(err).__name__}: {getattr(err, 'msg', err)}", line, getattr(err, "text", None)) from err
+    _texts.add(filename, source, tree)
+    try:
+        exec(code, namespace)
+    except (Exception, SystemExit) as err:
+        raise Refusal(f"{type(err).__name__}: {err}", _line_in(err, filename)) from err
+
+
+def _line_in(err: BaseException, filename: str) -> int | None:
+    line, trace = None, err.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == filename:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _pick(namespace: dict[str, Any], entry: str) -> Any:
+    fn = namespace.get(entry)
+    if isinstance(fn, JITFunction):
+        return fn
+    kernels = [name for name, value in namespace.items() if isinstance(value, JITFunction)]
+    has = f"it has {', '.join(kernels)}" if kernels else "it has none"
+    if isinstance(fn, FunctionType):
+        raise Refusal(f"function {entry!r} is not decorated with @asc.jit", fn.__code__.co_firstlineno)
+    raise Refusal(f"the source has no @asc.jit function {entry!r}; {has}")
+
+
+def lower_function(fn: Any, request: dict[str, Any]) -> dict[str, str]:
+    """Code generation, passes and emission of one `JITFunction`; raises `Refusal`."""
+    try:
+        options = dict(fn.default_options) | dict(request["options"])
+        spec = _specialize(fn, request)
+        module = fn._run_codegen(spec, _pick_options(CodegenOptions, options))
+        passes = _Passes(_pick_options(CompileOptions, options))
+        passes.run_passes(module)
+        return {"asc_ir": str(module), "ascendc": passes.run_translation(module)}
+    except Refusal:
+        raise
+    except CodegenError as err:
+        raise _from_codegen(err, fn) from err
+    except Exception as err:
+        # pyasc raises bare exceptions of many kinds; all of them mean the same to the caller.
+        raise Refusal(f"{type(err).__name__}: {err}") from err
+    finally:
+        fn.context = None
+
+
+def _pick_options(cls: Any, options: dict[str, Any]) -> Any:
+    names = {field.name for field in fields(cls)}
+    return cls(**{name: value for name, value in options.items() if name in names})
+
+
+def _specialize(fn: Any, request: dict[str, Any]) -> Any:
+    names = list(inspect.signature(fn.fn).parameters)
+    consts = {name: _CONST_TYPES[kind](value) for name, kind, value in request["constexprs"]}
+    unknown = [name for name in consts if name not in names]
+    if unknown:
+        raise Refusal(f"constexpr {unknown[0]!r} is no parameter of {fn.__name__!r}; it has {', '.join(names)}")
+    runtime = [name for name in names if name not in consts]
+    types = request["arg_types"]
+    if len(types) != len(runtime):
+        raise Refusal(f"{len(runtime)} run-time arguments ({', '.join(runtime)}), but {len(types)} types are given")
+    given = {name: _arg_type(*kind) for name, kind in zip(runtime, types, strict=True)} | consts
+    args, constexprs = Function.split_args({name: given[name] for name in names}, get_annotations(fn.fn))
+    for name in names:
+        if (name in constexprs) != (name in consts):
+            what = "is an asc.ConstExpr and needs a value" if name in constexprs else "is not an asc.ConstExpr"
+            raise Refusal(f"parameter {name!r} {what}")
+    return Specialization(args, {name: ConstExpr(value) for name, value in constexprs.items()})
+
+
+def _arg_type(kind: str, dtype: str) -> Any:
+    return (PointerArgType if kind == "pointer" else PlainArgType)(DataType(dtype))
+
+
+def _from_codegen(err: Any, fn: Any) -> Refusal:
+    """pyasc's code generation error with the place in the file of the function at fault (the kernel or a helper).
+
+    pyasc numbers lines from `def` but excerpts its text from the decorator on, so its own excerpt is off.
+    """
+    reason = str(err.error_message or "").strip() or type(err).__name__
+    if isinstance(err, UnsupportedSyntaxError) and not err.error_message:
+        reason = f"{type(err.node).__name__} syntax is not supported"
+    node_line = getattr(err.node, "lineno", None)
+    functions = [fn, *(value for value in fn.__globals__.values() if isinstance(value, Function))]
+    owner = next((f for f in functions if f.src is err.src), None)
+    if node_line is None or owner is None:
+        return Refusal(reason)
+    index = owner.location.line_offset - owner.starting_line_number + node_line
+    text = owner.src[index] if 0 <= index < len(owner.src) else None
+    return Refusal(reason, owner.location.line_offset + node_line, text, owner.location.filename)
+
+
+_DIAGNOSTIC = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+)(?::\d+)?: error: (?P<text>.*)$", re.MULTILINE)
+
+
+def explain(refusal: Refusal, diagnostics: str) -> Refusal:
+    """Adds what MLIR wrote about the failure to pyasc's bare "Failed to run passes"."""
+    found = _DIAGNOSTIC.search(diagnostics)
+    if found is None or refusal.line is not None:
+        return refusal
+    reason = f"{refusal.reason}: {found['text']}"
+    if found["file"] == "<unknown>":
+        return Refusal(reason)
+    return Refusal(reason, int(found["line"]), None, found["file"])

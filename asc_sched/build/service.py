@@ -1,0 +1,99 @@
+"""Workers behind a simple question: start when needed, replace when dead or fat, blame only the guilty kernel."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from asc_sched.build import failures
+from asc_sched.build.request import Lowered, LowerRequest
+from asc_sched.build.worker import Worker, WorkerDied, WorkerTimeout
+from asc_sched.errors import CompileError
+
+#: A worker is replaced when its peak memory has grown by this much since its start (pyasc keeps some of every kernel).
+MAX_GROWTH_KIB = 256 * 1024
+DEFAULT_TIME_LIMIT_S = 120.0
+
+
+def default_time_limit_s() -> float:
+    """Seconds that one kernel may take: ASC_SCHED_LOWER_TIMEOUT, or two minutes (usual kernels take milliseconds)."""
+    text = os.environ.get("ASC_SCHED_LOWER_TIMEOUT", "")
+    if not text:
+        return DEFAULT_TIME_LIMIT_S
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise CompileError(f"ASC_SCHED_LOWER_TIMEOUT={text!r} is not a number of seconds above 0, such as 120")
+    return value
+
+
+class Station:
+    """A place for one worker at a time. Used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._worker: Worker | None = None
+
+    def lower(self, request: LowerRequest, time_limit_s: float | None = None) -> Lowered:
+        """Lower one kernel. Raises `CompileError`, `WorkerCrashError`, `BackendError` (no pyasc here)."""
+        limit = default_time_limit_s() if time_limit_s is None else time_limit_s
+        answer = self._ask(request.entry, request.source, request.message(), limit)
+        if not answer["ok"]:
+            raise failures.refusal(request.entry, request.source, answer)
+        return Lowered(answer["asc_ir"], answer["ascendc"], answer.get("diagnostics", ""))
+
+    def _ask(self, entry: str, source: str, message: dict[str, Any], limit: float) -> dict[str, Any]:
+        for attempt in (0, 1):
+            worker = self._ready_worker()
+            fresh = worker.served == 0
+            try:
+                return worker.request(message, limit)
+            except WorkerTimeout:
+                raise failures.timeout(entry, limit) from None
+            except WorkerDied as died:
+                # A worker that has lowered others may have been hurt by them, and one that was killed from outside
+                # says nothing about the kernel: only a crash of a fresh worker is the kernel's own.
+                if attempt or (fresh and not died.killed_from_outside):
+                    raise failures.crash(entry, source, died) from None
+        raise AssertionError("unreachable")
+
+    def _ready_worker(self) -> Worker:
+        worker = self._worker
+        if worker is not None and worker.alive and worker.rss_kib - worker.first_rss_kib < MAX_GROWTH_KIB:
+            return worker
+        self.close()
+        self._worker = Worker()
+        return self._worker
+
+    def close(self) -> None:
+        """End the worker, if any."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+
+
+class SharedStation:
+    """The process-wide station behind `lower`: any thread may ask, one is served at a time; renewed after a fork."""
+
+    def __init__(self) -> None:
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._station = Station()
+
+    def lower(self, request: LowerRequest, time_limit_s: float | None = None) -> Lowered:
+        """As `Station.lower`."""
+        with self._lock:
+            return self._station.lower(request, time_limit_s)
+
+    def close(self) -> None:
+        """End the worker; the next request starts another."""
+        with self._lock:
+            self._station.close()
+
+
+shared = SharedStation()
