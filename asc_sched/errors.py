@@ -32,12 +32,20 @@ class CoreNumError(ScheduleError):
     """More cores are asked for than the target has or the launcher takes."""
 
 
+class TileLengthError(ScheduleError):
+    """A tile_length isn't a multiple of 32 bytes for every tensor, or cuts a core's block into too many tiles."""
+
+
 class UbOverflowError(ScheduleError):
     """A schedule's tiles don't fit into the Unified Buffer."""
 
 
 class QueueLimitError(ScheduleError):
     """A kernel needs more queue buffers than the chip has."""
+
+
+class CoverageError(AscSchedError, RuntimeError):
+    """A tiling doesn't cover every element exactly once: a fault in its numbers, never in a caller's schedule."""
 
 
 class TargetError(AscSchedError, ValueError):
@@ -68,3 +76,8 @@ class BackendError(AscSchedError, RuntimeError):
 # -- simulator -------------------------------------------------------------------------------------------------
 class SimulationError(AscSchedError, RuntimeError):
     """Base of what the simulator reports; see `asc_sched.sim.errors` for one class per check."""
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+class StorageError(AscSchedError, OSError):
+    """A file can't be written or read: full disk, read-only or foreign folder. `errno` is the system's."""

@@ -1,0 +1,168 @@
+"""`Schedule`: how a computation is split over cores, cut into tiles and buffered, apart from what it computes.
+
+A schedule is a value: frozen, hashable, ordered ("simpler first"), checked when it is made. Nothing here knows a chip
+or a size; `asc_sched.tiling.resolve` binds a schedule to both.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from asc_sched.errors import CoreNumError, ScheduleError
+
+CORE_SPLITS = ("even", "ceil")
+L2_CACHES = ("normal", "bypass")
+
+MAX_CORE_NUM = 65535
+"""The launcher's limit of blockDim (CANN refuses more); a target has far fewer cores, see `Target.vector_cores`."""
+MAX_TILE = 2**31 - 1
+"""Tile counts and tile lengths are int32 in the kernel."""
+MAX_BUFFER_NUM = 8
+"""Queue buffers that one TPosition has on A2/A3 (Ascend C documentation of `InitBuffer`)."""
+
+
+def _as_int(value: object, name: str, low: int, high: int, error: type[ScheduleError]) -> int:
+    """`value` as a plain int in [low, high]; anything else is refused, also bools and floats of a whole value."""
+    allowed = f"an integer from {low} to {high}"
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        number = int(value)
+        if low <= number <= high:
+            return number
+        nearest = min(max(number, low), high)
+        raise error(f"{name}={number} is out of range: allowed is {allowed}; nearest valid: {name}={nearest}")
+    hint = ""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value:
+        hint = f"; nearest valid: {name}={round(min(max(float(value), low), high))}"
+    raise error(f"{name}={value!r} is not an integer but {type(value).__name__}: allowed is {allowed}{hint}")
+
+
+def _as_optional_int(value: object, name: str, low: int, high: int, error: type[ScheduleError]) -> int | None:
+    return None if value is None else _as_int(value, name, low, high, error)
+
+
+def _as_choice(value: object, name: str, choices: Sequence[str]) -> str:
+    if isinstance(value, str) and value in choices:
+        return str(value)
+    known = " or ".join(repr(c) for c in choices)
+    near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.0)[0]
+    raise ScheduleError(f"{name}={value!r} is unknown: allowed is {known}; nearest valid: {name}={near!r}")
+
+
+def _as_bool(value: object, name: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    nearest = str(value).strip().lower() in ("1", "true", "yes", "on")
+    raise ScheduleError(
+        f"{name}={value!r} is not a bool but {type(value).__name__}: allowed is True or False; "
+        f"nearest valid: {name}={nearest}"
+    )
+
+
+@functools.total_ordering
+@attrs.frozen(kw_only=True, repr=False, order=False)
+class Schedule:
+    """How a kernel runs; what it computes never depends on it.
+
+    - `core_num`: cores (blockDim, USE_CORE_NUM); `None` is every vector core of the target. Cores that would have no
+      work are not launched.
+    - `tile_num`: a core's block is cut into tile_num x buffer_num tiles (TILE_NUM), or
+    - `tile_length`: elements of one tile, a multiple of 32 bytes for every tensor. With neither, tiles fill the UB.
+    - `buffer_num`: buffers of each queue (BUFFER_NUM), 2 is double buffering.
+    - `core_split`: "even" (cores differ by at most one alignment unit) or "ceil" (the tutorials' split: every core
+      has ceil(total / core_num), the last the rest).
+    - `l2_cache`: "bypass" keeps large read-once inputs from evicting the outputs from L2.
+    - `bank_pad`: puts the second source of a binary instruction 256 bytes off the first's bank group.
+    - `pack_inputs`: several inputs share the buffers of one queue.
+
+    Raises `ScheduleError` (`CoreNumError` for core_num) naming the field, its value, what is allowed, and the nearest
+    valid value.
+    """
+
+    core_num: int | None = attrs.field(
+        default=None, converter=lambda v: _as_optional_int(v, "core_num", 1, MAX_CORE_NUM, CoreNumError)
+    )
+    tile_num: int | None = attrs.field(
+        default=None, converter=lambda v: _as_optional_int(v, "tile_num", 1, MAX_TILE, ScheduleError)
+    )
+    tile_length: int | None = attrs.field(
+        default=None, converter=lambda v: _as_optional_int(v, "tile_length", 1, MAX_TILE, ScheduleError)
+    )
+    buffer_num: int = attrs.field(
+        default=2, converter=lambda v: _as_int(v, "buffer_num", 1, MAX_BUFFER_NUM, ScheduleError)
+    )
+    core_split: str = attrs.field(default="even", converter=lambda v: _as_choice(v, "core_split", CORE_SPLITS))
+    l2_cache: str = attrs.field(default="normal", converter=lambda v: _as_choice(v, "l2_cache", L2_CACHES))
+    bank_pad: bool = attrs.field(default=False, converter=lambda v: _as_bool(v, "bank_pad"))
+    pack_inputs: bool = attrs.field(default=False, converter=lambda v: _as_bool(v, "pack_inputs"))
+
+    def __attrs_post_init__(self) -> None:
+        if self.tile_num is not None and self.tile_length is not None:
+            raise ScheduleError(
+                f"tile_num={self.tile_num} and tile_length={self.tile_length} are both given, and each decides the "
+                f"tiles: nearest valid: tile_num={self.tile_num} or tile_length={self.tile_length} alone"
+            )
+
+    @classmethod
+    def auto(cls, op: Any, *, shape: Any, dtype: Any, target: Any = None) -> Schedule:
+        """A good schedule for `op` on tensors of `shape` and `dtype`, by rule and without a search."""
+        from asc_sched.lower import schedule_for  # lowering knows the UB bytes of an op; importing it here is a cycle
+
+        return schedule_for(op, shape=shape, dtype=dtype, target=target)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Schedule:
+        """The schedule that `to_dict` wrote; absent fields take their defaults, unknown ones are refused by name."""
+        if not isinstance(fields, Mapping):
+            raise ScheduleError(f"a schedule is read from a mapping of its fields, not from {type(fields).__name__}")
+        known = tuple(f.name for f in attrs.fields(cls))
+        for name in fields:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ScheduleError(f"unknown schedule field {name!r}{hint} (known: {', '.join(known)})")
+        return cls(**fields)
+
+    def to_dict(self) -> dict[str, int | str | bool]:
+        """Every field that is set, in declaration order, ready for JSON and TOML (None is left out)."""
+        return {name: value for name, value in attrs.asdict(self).items() if value is not None}
+
+    def evolve(self, **changes: Any) -> Schedule:
+        """A copy with some fields changed. Giving one of tile_num and tile_length drops the other."""
+        for name, other in (("tile_num", "tile_length"), ("tile_length", "tile_num")):
+            if changes.get(name) is not None:
+                changes.setdefault(other, None)
+        return attrs.evolve(self, **changes)
+
+    @property
+    def sort_key(self) -> tuple[int | bool, ...]:
+        """Orders schedules from simple to elaborate: plain memory use, the default split, few buffers, few cores, few
+        tiles. Distinct schedules have distinct keys, so a tie of two times is broken the same way everywhere.
+        """
+        return (
+            self.pack_inputs,
+            self.bank_pad,
+            L2_CACHES.index(self.l2_cache),
+            CORE_SPLITS.index(self.core_split),
+            self.buffer_num,
+            0 if self.core_num is None else self.core_num,
+            0 if self.tile_num is None else self.tile_num,
+            0 if self.tile_length is None else 1 + MAX_TILE - self.tile_length,
+        )
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return self.sort_key < other.sort_key
+
+    def __repr__(self) -> str:
+        """Ready to paste: only what differs from the defaults."""
+        fields = ((f, getattr(self, f.name)) for f in attrs.fields(Schedule))
+        return f"Schedule({', '.join(f'{f.name}={value!r}' for f, value in fields if value != f.default)})"
