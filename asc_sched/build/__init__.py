@@ -9,18 +9,36 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asc_sched.build.api import lower, pyasc_version
+    from asc_sched.build.api import lower, lower_file, lower_many, pyasc_version
+    from asc_sched.build.cache import Cache, default_cache
+    from asc_sched.build.pool import LoweringPool
     from asc_sched.build.request import ArgType, Lowered, LowerRequest
 
 _HOMES = {
     "ArgType": "request",
+    "Cache": "cache",
     "LowerRequest": "request",
     "Lowered": "request",
+    "LoweringPool": "pool",
+    "default_cache": "cache",
     "lower": "api",
+    "lower_file": "api",
+    "lower_many": "api",
     "pyasc_version": "api",
 }
 
-__all__ = ["ArgType", "LowerRequest", "Lowered", "lower", "pyasc_version"]
+__all__ = [
+    "ArgType",
+    "Cache",
+    "LowerRequest",
+    "Lowered",
+    "LoweringPool",
+    "default_cache",
+    "lower",
+    "lower_file",
+    "lower_many",
+    "pyasc_version",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tokenize
 from typing import Any
 
 from asc_sched.build.worker import WorkerDied
@@ -36,6 +37,15 @@ def timeout(entry: str, time_limit_s: float) -> WorkerCrashError:
         f"kernel {entry!r} did not lower within {time_limit_s:g} s and the lowering worker was stopped; "
         "raise the limit with ASC_SCHED_LOWER_TIMEOUT (seconds) if the kernel is that large"
     )
+
+
+def read_source(path: str) -> str | None:
+    """A source file's text, to quote from; None when it can't be read."""
+    try:
+        with tokenize.open(path) as file:
+            return file.read()
+    except (OSError, SyntaxError, ValueError):
+        return None
 
 
 def _suspects(source: str | None) -> str:

@@ -8,11 +8,14 @@ file on disk and tokenises it twice; a module given as text is known here alread
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
 import inspect
 import re
+import sys
 import textwrap
 from dataclasses import fields
-from pathlib import PurePath
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -100,7 +103,7 @@ def _location(fn: Any) -> Any:
     if found is not None:
         head = _DEF.search(textwrap.dedent("".join(found[0])))
         first = found[1] + (textwrap.dedent("".join(found[0]))[: head.start()].count("\n") if head else 0) - 1
-    return FunctionLocation(PurePath(fn.__code__.co_filename).name, first)
+    return FunctionLocation(Path(fn.__code__.co_filename).name, first)
 
 
 Function.get_source_lines = staticmethod(_source_lines)
@@ -119,7 +122,7 @@ class _Passes(Compiler):  # type: ignore[misc]
 def lower_source(request: dict[str, Any]) -> dict[str, str]:
     """Lower ``LowerRequest.message()``; returns ``asc_ir`` and ``ascendc``. Raises `Refusal`."""
     filename = request["filename"]
-    namespace: dict[str, Any] = {"__name__": PurePath(filename).stem, "__builtins__": __builtins__}
+    namespace: dict[str, Any] = {"__name__": Path(filename).stem, "__builtins__": __builtins__}
     try:
         _run_module(request["source"], filename, namespace)
         return lower_function(_pick(namespace, request["entry"]), request)
@@ -127,6 +130,49 @@ def lower_source(request: dict[str, Any]) -> dict[str, str]:
         # Globals and functions refer to each other; cutting that frees pyasc's contexts now instead of at a later gc.
         namespace.clear()
         _texts.remove(filename)
+
+
+def lower_file(request: dict[str, Any]) -> dict[str, str]:
+    """Lower function ``request["function"]`` of the file ``request["path"]``. Raises `Refusal`."""
+    path = Path(request["path"])
+    fn: Any = _import_file(path)
+    for part in request["function"].split("."):
+        fn = getattr(fn, part, None)
+    if not isinstance(fn, JITFunction):
+        what = "is not decorated with @asc.jit" if fn is not None else "is not there"
+        raise Refusal(f"{path.name}: function {request['function']!r} {what}")
+    try:
+        _ = fn.cache_key  # what a launch computes first; it refuses kernels that refer to plain Python functions
+    except Exception as err:
+        raise Refusal(f"{type(err).__name__}: {err}", fn.location.line_offset + 1) from err
+    return lower_function(fn, request)
+
+
+def _import_file(path: Path) -> Any:
+    """The module of a file, under its dotted name when it is part of a package, so that relative imports work."""
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file() and folder != folder.parent:
+        parts, folder = [folder.name, *parts], folder.parent
+    sys.path.insert(0, str(folder))
+    sys.argv = [str(path)]
+    name = ".".join(parts)
+    try:
+        if len(parts) > 1:
+            return importlib.import_module(name)
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError("it isn't a Python source file (.py)")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        return module
+    except SyntaxError as err:
+        raise Refusal(
+            f"{type(err).__name__}: {err.msg}", err.lineno, err.text, Path(err.filename or path).name
+        ) from err
+    except (Exception, SystemExit) as err:
+        reason = f"importing {path.name} failed with {type(err).__name__}: {err}"
+        raise Refusal(reason, _line_in(err, str(path)), None, path.name) from err
 
 
 def _run_module(source: str, filename: str, namespace: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import keyword
 import sys
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import attrs
@@ -52,6 +53,10 @@ class ArgType:
     dtype: str = attrs.field(validator=_is_dtype)
 
 
+def _arg_types(value: Iterable[ArgType]) -> tuple[ArgType, ...]:
+    return tuple(value)
+
+
 def _const_pairs(value: Any) -> tuple[tuple[str, ConstValue], ...]:
     pairs = value.items() if isinstance(value, dict) else value
     return tuple((str(name), const) for name, const in pairs)
@@ -74,7 +79,7 @@ class LowerRequest:
 
     source: str
     entry: str = attrs.field(validator=_is_plain_name)
-    arg_types: tuple[ArgType, ...] = attrs.field(converter=tuple)
+    arg_types: tuple[ArgType, ...] = attrs.field(converter=_arg_types)
     constexprs: tuple[tuple[str, ConstValue], ...] = attrs.field(default=(), converter=_const_pairs)
     target: str = "Ascend910B1"
     filename: str | None = attrs.field(default=None, validator=_safe_filename)

@@ -30,33 +30,39 @@ def default_time_limit_s() -> float:
     return value
 
 
+class Stopped(Exception):
+    """The station was stopped while it worked."""
+
+
 class Station:
-    """A place for one worker at a time. Used by one thread at a time."""
+    """A place for one worker at a time. `lower` and `close` are for one thread at a time, `stop` is for any."""
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
+        self._stopped = False
 
     def lower(self, request: LowerRequest, time_limit_s: float | None = None) -> Lowered:
         """Lower one kernel. Raises `CompileError`, `WorkerCrashError`, `BackendError` (no pyasc here)."""
         limit = default_time_limit_s() if time_limit_s is None else time_limit_s
-        answer = self._ask(request.entry, request.source, request.message(), limit)
-        if not answer["ok"]:
-            raise failures.refusal(request.entry, request.source, answer)
-        return Lowered(answer["asc_ir"], answer["ascendc"], answer.get("diagnostics", ""))
+        answer = self._ask(request, limit)
+        return result_of(answer, request.entry, request.source)
 
-    def _ask(self, entry: str, source: str, message: dict[str, Any], limit: float) -> dict[str, Any]:
+    def _ask(self, request: LowerRequest, limit: float) -> dict[str, Any]:
+        message = request.message()
         for attempt in (0, 1):
             worker = self._ready_worker()
             fresh = worker.served == 0
             try:
                 return worker.request(message, limit)
             except WorkerTimeout:
-                raise failures.timeout(entry, limit) from None
+                raise failures.timeout(request.entry, limit) from None
             except WorkerDied as died:
+                if self._stopped:
+                    raise Stopped from None
                 # A worker that has lowered others may have been hurt by them, and one that was killed from outside
                 # says nothing about the kernel: only a crash of a fresh worker is the kernel's own.
                 if attempt or (fresh and not died.killed_from_outside):
-                    raise failures.crash(entry, source, died) from None
+                    raise failures.crash(request.entry, request.source, died) from None
         raise AssertionError("unreachable")
 
     def _ready_worker(self) -> Worker:
@@ -64,14 +70,45 @@ class Station:
         if worker is not None and worker.alive and worker.rss_kib - worker.first_rss_kib < MAX_GROWTH_KIB:
             return worker
         self.close()
+        if self._stopped:
+            raise Stopped
         self._worker = Worker()
         return self._worker
 
+    def stop(self) -> None:
+        """End the worker at once, also in the middle of a kernel, and start no other."""
+        self._stopped = True
+        worker = self._worker
+        if worker is not None:
+            worker.kill()
+
     def close(self) -> None:
-        """End the worker, if any."""
+        """End the worker, if any; the next kernel gets another."""
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()
+
+
+def result_of(answer: dict[str, Any], entry: str, source: str | None) -> Lowered:
+    """A worker's answer as a result, or raised as `CompileError`."""
+    if not answer["ok"]:
+        raise failures.refusal(entry, source, answer)
+    return Lowered(answer["asc_ir"], answer["ascendc"], answer.get("diagnostics", ""))
+
+
+def lower_file_once(path: str, function: str, message: dict[str, Any], time_limit_s: float | None) -> Lowered:
+    """Lower a function of a file in a worker of its own: what the file does on import stays in there."""
+    limit = default_time_limit_s() if time_limit_s is None else time_limit_s
+    worker = Worker(cwd=None)
+    try:
+        answer = worker.request({**message, "path": path, "function": function}, limit)
+    except WorkerTimeout:
+        raise failures.timeout(function, limit) from None
+    except WorkerDied as died:
+        raise failures.crash(function, failures.read_source(path), died) from None
+    finally:
+        worker.close()
+    return result_of(answer, function, failures.read_source(path))
 
 
 class SharedStation:

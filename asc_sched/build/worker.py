@@ -66,6 +66,8 @@ class Worker:
     """One process. Not for use by several threads at once; `close` may be called from any thread."""
 
     def __init__(self, *, cwd: str | None = "/") -> None:
+        if _exiting:
+            raise BackendError("no lowering worker is started while the interpreter ends")
         self.served = 0
         self._scratch = _scratch_file()
         ours, theirs = _socket_pair()
@@ -150,6 +152,11 @@ class Worker:
             self._process.wait()
         return WorkerDied(self._process.returncode, _read_all(self._scratch))
 
+    def kill(self) -> None:
+        """End the process from another thread than the one that asks; that one sees it as a death."""
+        with contextlib.suppress(OSError):
+            self._process.kill()
+
     def close(self) -> None:
         """End the process. Idempotent; never raises."""
         sock, self._sock = self._sock, None
@@ -175,24 +182,27 @@ class Worker:
 
 
 _live: weakref.WeakSet[Worker] = weakref.WeakSet()
-_live_pid = os.getpid()
 
 
-def close_all() -> None:
-    """End every worker of this process (also done at exit)."""
-    if os.getpid() == _live_pid:
-        for worker in list(_live):
-            worker.close()
+_exiting = False
+
+
+def _at_exit() -> None:
+    # Kill only: a thread may still sit in a request, and its descriptors are its own to close.
+    global _exiting
+    _exiting = True
+    for worker in list(_live):
+        worker.kill()
 
 
 def _after_fork() -> None:
-    global _live, _live_pid
-    orphans, _live, _live_pid = list(_live), weakref.WeakSet(), os.getpid()
+    global _live
+    orphans, _live = list(_live), weakref.WeakSet()
     for worker in orphans:
         worker._abandon()
 
 
-atexit.register(close_all)
+atexit.register(_at_exit)
 os.register_at_fork(after_in_child=_after_fork)
 
 
