@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import functools
 import numbers
-from collections.abc import Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -27,43 +28,74 @@ MAX_BUFFER_NUM = 8
 """Queue buffers that one TPosition has on A2/A3 (Ascend C documentation of `InitBuffer`)."""
 
 
-def _as_int(value: object, name: str, low: int, high: int, error: type[ScheduleError]) -> int:
+def _show(value: object) -> str:
+    """`value` in a message: short, whatever it is."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"{'-' if value < 0 else ''}2**{value.bit_length() - 1} or more"
+    return reprlib.repr(value)
+
+
+def _nearest_int(value: object, low: int, high: int) -> int | None:
+    """What a caller may have meant by a value that isn't an int in [low, high]."""
+    if isinstance(value, str) and value.strip().lstrip("+-").isdecimal() and len(value) < 30:
+        value = int(value)
+    if isinstance(value, numbers.Real) and value == value:
+        return round(min(max(float(value), float(low)), float(high)))
+    return None
+
+
+def _as_int(name: str, value: object, low: int, high: int, error: type[ScheduleError], optional: bool) -> int:
     """`value` as a plain int in [low, high]; anything else is refused, also bools and floats of a whole value."""
-    allowed = f"an integer from {low} to {high}"
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        number = int(value)
-        if low <= number <= high:
-            return number
-        nearest = min(max(number, low), high)
-        raise error(f"{name}={number} is out of range: allowed is {allowed}; nearest valid: {name}={nearest}")
-    hint = ""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value:
-        hint = f"; nearest valid: {name}={round(min(max(float(value), low), high))}"
-    raise error(f"{name}={value!r} is not an integer but {type(value).__name__}: allowed is {allowed}{hint}")
+    allowed = f"allowed is an integer from {low} to {high}{' or None' if optional else ''}"
+    hint = _nearest_int(value, low, high)
+    nearest = "" if hint is None else f"; nearest valid: {name}={hint}"
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise error(f"{name}={_show(value)} is not an integer but {type(value).__name__}: {allowed}{nearest}")
+    number = int(value)
+    if low <= number <= high:
+        return number
+    raise error(f"{name}={_show(number)} is out of range: {allowed}{nearest}")
 
 
-def _as_optional_int(value: object, name: str, low: int, high: int, error: type[ScheduleError]) -> int | None:
-    return None if value is None else _as_int(value, name, low, high, error)
-
-
-def _as_choice(value: object, name: str, choices: Sequence[str]) -> str:
+def _as_choice(name: str, value: object, choices: Sequence[str]) -> str:
     if isinstance(value, str) and value in choices:
         return str(value)
     known = " or ".join(repr(c) for c in choices)
     near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.0)[0]
-    raise ScheduleError(f"{name}={value!r} is unknown: allowed is {known}; nearest valid: {name}={near!r}")
+    raise ScheduleError(f"{name}={_show(value)} is unknown: allowed is {known}; nearest valid: {name}={near!r}")
 
 
-def _as_bool(value: object, name: str) -> bool:
+def _as_bool(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     if type(value).__module__ == "numpy" and type(value).__name__ in ("bool_", "bool"):
         return bool(value)
     nearest = str(value).strip().lower() in ("1", "true", "yes", "on")
     raise ScheduleError(
-        f"{name}={value!r} is not a bool but {type(value).__name__}: allowed is True or False; "
+        f"{name}={_show(value)} is not a bool but {type(value).__name__}: allowed is True or False; "
         f"nearest valid: {name}={nearest}"
     )
+
+
+def _int_check(
+    low: int, high: int, error: type[ScheduleError] = ScheduleError, *, optional: bool = True
+) -> Callable[[str, object], int | None]:
+    def check(name: str, value: object) -> int | None:
+        return None if value is None and optional else _as_int(name, value, low, high, error, optional)
+
+    return check
+
+
+_CHECKS: Mapping[str, Callable[[str, object], object]] = {
+    "core_num": _int_check(1, MAX_CORE_NUM, CoreNumError),
+    "tile_num": _int_check(1, MAX_TILE),
+    "tile_length": _int_check(1, MAX_TILE),
+    "buffer_num": _int_check(1, MAX_BUFFER_NUM, optional=False),
+    "core_split": functools.partial(_as_choice, choices=CORE_SPLITS),
+    "l2_cache": functools.partial(_as_choice, choices=L2_CACHES),
+    "bank_pad": _as_bool,
+    "pack_inputs": _as_bool,
+}
 
 
 @functools.total_ordering
@@ -86,24 +118,18 @@ class Schedule:
     valid value.
     """
 
-    core_num: int | None = attrs.field(
-        default=None, converter=lambda v: _as_optional_int(v, "core_num", 1, MAX_CORE_NUM, CoreNumError)
-    )
-    tile_num: int | None = attrs.field(
-        default=None, converter=lambda v: _as_optional_int(v, "tile_num", 1, MAX_TILE, ScheduleError)
-    )
-    tile_length: int | None = attrs.field(
-        default=None, converter=lambda v: _as_optional_int(v, "tile_length", 1, MAX_TILE, ScheduleError)
-    )
-    buffer_num: int = attrs.field(
-        default=2, converter=lambda v: _as_int(v, "buffer_num", 1, MAX_BUFFER_NUM, ScheduleError)
-    )
-    core_split: str = attrs.field(default="even", converter=lambda v: _as_choice(v, "core_split", CORE_SPLITS))
-    l2_cache: str = attrs.field(default="normal", converter=lambda v: _as_choice(v, "l2_cache", L2_CACHES))
-    bank_pad: bool = attrs.field(default=False, converter=lambda v: _as_bool(v, "bank_pad"))
-    pack_inputs: bool = attrs.field(default=False, converter=lambda v: _as_bool(v, "pack_inputs"))
+    core_num: int | None = None
+    tile_num: int | None = None
+    tile_length: int | None = None
+    buffer_num: int = 2
+    core_split: str = "even"
+    l2_cache: str = "normal"
+    bank_pad: bool = False
+    pack_inputs: bool = False
 
     def __attrs_post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))  # numpy's ints and bools become Python's
         if self.tile_num is not None and self.tile_length is not None:
             raise ScheduleError(
                 f"tile_num={self.tile_num} and tile_length={self.tile_length} are both given, and each decides the "
@@ -115,7 +141,8 @@ class Schedule:
         """A good schedule for `op` on tensors of `shape` and `dtype`, by rule and without a search."""
         from asc_sched.lower import schedule_for  # lowering knows the UB bytes of an op; importing it here is a cycle
 
-        return schedule_for(op, shape=shape, dtype=dtype, target=target)
+        schedule: Schedule = schedule_for(op, shape=shape, dtype=dtype, target=target)
+        return schedule
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Schedule:
@@ -125,9 +152,9 @@ class Schedule:
         known = tuple(f.name for f in attrs.fields(cls))
         for name in fields:
             if name not in known:
-                near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise ScheduleError(f"unknown schedule field {name!r}{hint} (known: {', '.join(known)})")
+                near = difflib.get_close_matches(str(name), known, n=2, cutoff=0.5)
+                hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+                raise ScheduleError(f"unknown schedule field {_show(name)}{hint} (known: {', '.join(known)})")
         return cls(**fields)
 
     def to_dict(self) -> dict[str, int | str | bool]:

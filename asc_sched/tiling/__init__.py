@@ -3,6 +3,7 @@
 Importing this package is cheap; sympy is imported when a tiling is first resolved or printed.
 """
 
+from asc_sched.tiling.auto import auto_schedule
 from asc_sched.tiling.binding import resolve
 from asc_sched.tiling.coverage import Coverage, prove_coverage
 from asc_sched.tiling.device import DeviceFormulas, dynamic_formulas, static_formulas
@@ -15,6 +16,7 @@ __all__ = [
     "DeviceFormulas",
     "SymbolicTiling",
     "Tiling",
+    "auto_schedule",
     "dynamic_formulas",
     "prove_coverage",
     "resolve",
