@@ -74,7 +74,11 @@ class Compute:
 
 @attrs.frozen
 class Copy:
-    """One MTE instruction: `block_count` bursts of `block_bytes`. Direction from `pipe` (MTE2 loads, MTE3 stores)."""
+    """One MTE instruction: `block_count` bursts of `block_bytes`. Direction from `pipe` (MTE2 loads, MTE3 stores).
+
+    `ub.nbytes` runs from the first to the end of the last block in UB, `gm.nbytes` are the bytes moved. `gm_stride` is
+    the gap in bytes between the end of a burst and the start of the next in GM (0 when they are adjacent).
+    """
 
     pipe: Pipe
     name: str
@@ -122,7 +126,10 @@ class Barrier:
 
 @attrs.frozen
 class Init:
-    """Start-up work on the scalar pipe: `kind` is tpipe, init_buffer, get_block_idx, hint..."""
+    """Start-up work on the scalar pipe.
+
+    `kind`: get_block_idx, global_buffer (SetGlobalBuffer), hint (SetL2CacheHint), tpipe, init_buffer (one InitBuffer).
+    """
 
     kind: str
     loc: Loc
@@ -130,7 +137,9 @@ class Init:
 
 @attrs.frozen
 class ScalarWork:
-    """`ops` scalar instructions (arith, branches, loop control, get_value/set_value) executed in a row."""
+    """`ops` scalar operations executed in a row: arith and casts, branches, loop control (2 per iteration), tensor
+    slices and parameter structs (1 each), get_value/set_value. Constants are free. `loc` is the last one's.
+    """
 
     ops: int
     loc: Loc

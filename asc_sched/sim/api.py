@@ -1,0 +1,195 @@
+"""Running a kernel's IR: `simulate` for results and checks, `stream` for the instructions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from asc_sched.errors import ArgumentError
+from asc_sched.sim import dtypes, errors, scalar
+from asc_sched.sim.core import Findings
+from asc_sched.sim.dtypes import DType
+from asc_sched.sim.errors import HardwareError
+from asc_sched.sim.execute import ExecutingCore
+from asc_sched.sim.ir import Arg, Func, Module
+from asc_sched.sim.machine import compile_kernel
+from asc_sched.sim.memory import Gm, GmBuffer
+from asc_sched.sim.parse import parse
+from asc_sched.sim.record import RecordingCore
+from asc_sched.sim.stream import Record
+from asc_sched.target import Target
+
+
+@attrs.frozen
+class ArraySpec:
+    """Stands for a GM array where no data is needed: numpy dtype name and size in bytes."""
+
+    dtype: str
+    nbytes: int
+
+
+Argument: TypeAlias = "np.ndarray[Any, Any] | np.generic | int | float | ArraySpec"
+
+
+@attrs.frozen
+class SimReport:
+    """What a simulated launch did. Bytes are GM traffic; `ub_bytes` is the most UB that a core laid out."""
+
+    kernel: str
+    core_num: int
+    instructions: int
+    bytes_read: int
+    bytes_written: int
+    ub_bytes: int
+    warnings: tuple[HardwareError, ...]
+
+
+def simulate(
+    asc_ir: str | Module,
+    args: Sequence[Argument],
+    *,
+    core_num: int,
+    target: Target,
+    strict: bool | Collection[str] = True,
+    entry: str | None = None,
+    outputs: Collection[int] | None = None,
+) -> SimReport:
+    """Runs a kernel on `core_num` cores, one after the other, and updates the arrays in `args` in place.
+
+    `args`: the kernel's explicit arguments in order: contiguous numpy arrays for pointers, numbers for scalars.
+    `strict`: True raises at the first finding, False makes findings warnings (`SimReport.warnings`, Python logging),
+    a collection of check names (`errors.CHECKS`) raises for those alone. `outputs`: indices of pointer arguments whose
+    contents are undefined before and must be complete after.
+
+    Raises `ArgumentError` for arguments that don't fit the kernel, and the classes of `sim.errors`.
+    """
+    func = _kernel(asc_ir, entry)
+    program = compile_kernel(func, False)
+    values, buffers = _bind(func, args, frozenset(outputs or ()))
+    gm = Gm(buffers)
+    findings = Findings(strict)
+    cores = []
+    for number in range(core_num):
+        core = ExecutingCore(number, core_num, target, findings, _names(func), gm=gm)
+        program.run(core, values)
+        gm.finish_core(number)
+        cores.append((core.instructions, core.bytes_read, core.bytes_written, core.pipe.peak))
+    if outputs is not None:
+        _check_written(func, gm, findings)
+    totals = [sum(c[i] for c in cores) for i in range(3)]
+    return SimReport(
+        func.name, core_num, *totals, max((c[3] for c in cores), default=0), tuple(findings.warnings)
+    )
+
+
+def stream(
+    asc_ir: str | Module,
+    args: Sequence[Argument],
+    *,
+    core: int,
+    core_num: int,
+    target: Target,
+    entry: str | None = None,
+) -> Iterator[Record]:
+    """The instruction stream of one core as records, in program order.
+
+    No tensors are needed: pointer arguments may be `ArraySpec`s (or arrays, of which no data is read). Raises
+    `StreamDataError` when the kernel's control flow depends on tensor data.
+    """
+    func = _kernel(asc_ir, entry)
+    program = compile_kernel(func, True)
+    values, _ = _bind(func, args, frozenset(), need_data=False)
+    recorder = RecordingCore(core, core_num, target, Findings(()), _names(func))
+    for _ in program.iterate(recorder, values):
+        if recorder.records:
+            yield from recorder.records
+            recorder.records.clear()
+    yield from recorder.records
+
+
+def _kernel(asc_ir: str | Module, entry: str | None) -> Func:
+    module = parse(asc_ir) if isinstance(asc_ir, str) else asc_ir
+    try:
+        return module.kernel(entry)
+    except KeyError as e:
+        raise ArgumentError(str(e.args[0])) from None
+
+
+def _names(func: Func) -> list[str]:
+    return [a.name for a in func.explicit_args if a.is_pointer]
+
+
+def _bind(
+    func: Func, args: Sequence[Argument], outputs: frozenset[int], need_data: bool = True
+) -> tuple[list[Any], list[GmBuffer]]:
+    """The kernel's value for each argument: (buffer number, byte offset 0) for pointers, plain numbers for scalars."""
+    formal = func.explicit_args
+    if len(args) != len(formal):
+        names = ", ".join(a.name for a in formal)
+        raise ArgumentError(f"kernel {func.name} takes {len(formal)} arguments ({names}), got {len(args)}")
+    values: list[Any] = []
+    buffers: list[GmBuffer] = []
+    for index, (arg, actual) in enumerate(zip(formal, args, strict=True)):
+        if arg.is_pointer:
+            values.append((len(buffers), 0))
+            buffers.append(_buffer(func, arg, actual, index in outputs, need_data))
+        else:
+            values.append(_number(func, arg, actual))
+    return values, buffers
+
+
+def _number(func: Func, arg: Arg, actual: Argument) -> Any:
+    dtype = dtypes.of(arg.type)
+    if isinstance(actual, (np.ndarray, ArraySpec)) or not isinstance(actual, (int, float, np.generic)):
+        raise ArgumentError(f"argument {arg.name} of kernel {func.name} is a {dtype}, got {type(actual).__name__}")
+    plain = actual.item() if isinstance(actual, np.generic) else actual
+    if not dtype.is_float and isinstance(plain, float):
+        raise ArgumentError(f"argument {arg.name} of kernel {func.name} is a {dtype}, got the float {plain}")
+    return scalar.constant(plain, dtype)
+
+
+def _buffer(func: Func, arg: Arg, actual: Argument, is_output: bool, need_data: bool) -> GmBuffer:
+    dtype = dtypes.of(arg.type)
+    if isinstance(actual, ArraySpec):
+        if need_data:
+            raise ArgumentError(f"argument {arg.name} of kernel {func.name} needs an array, got {actual}")
+        return GmBuffer(arg.name, dtype, np.empty(0, np.uint8), 0, actual.nbytes)
+    if not isinstance(actual, np.ndarray):
+        raise ArgumentError(f"argument {arg.name} of kernel {func.name} is an array of {dtype}, got {type(actual).__name__}")
+    if not _fits(actual.dtype, dtype):
+        raise ArgumentError(f"argument {arg.name} of kernel {func.name} is an array of {dtype}, got {actual.dtype}")
+    if not actual.flags.c_contiguous:
+        raise ArgumentError(f"argument {arg.name} of kernel {func.name} must be contiguous")
+    if is_output and not actual.flags.writeable:
+        raise ArgumentError(f"argument {arg.name} of kernel {func.name} is an output and read-only")
+    data = actual.reshape(-1).view(np.uint8) if actual.size else np.empty(0, np.uint8)
+    return GmBuffer(arg.name, dtype, data, actual.ctypes.data, actual.nbytes, is_output)
+
+
+def _fits(actual: np.dtype[Any], dtype: DType) -> bool:
+    """Whether an array can stand for GM of `dtype`: the same type, or bits that pyasc has no pointer type for."""
+    if actual == dtype.np:
+        return True
+    return actual.itemsize == dtype.size and not dtype.is_float and actual.name in ("bfloat16", "bool")
+
+
+def _check_written(func: Func, gm: Gm, findings: Findings) -> None:
+    for buffer in gm.buffers:
+        if not buffer.is_output:
+            continue
+        gaps = list(gm.all_writes.gaps(buffer.address, buffer.address + buffer.nbytes))
+        if gaps:
+            size = buffer.dtype.size
+            missing = sum(end - start for start, end in gaps)
+            ranges = [f"[{(s - buffer.address) // size}:{-(-(e - buffer.address) // size)}]" for s, e in gaps]
+            more = f" and {len(ranges) - 4} more ranges" if len(ranges) > 4 else ""
+            findings.add(
+                errors.NotWrittenError(
+                    f"{func.loc}: {missing // size} of {buffer.nbytes // size} elements of {buffer.name} are never "
+                    f"written: {', '.join(ranges[:4])}{more}",
+                    func.loc,
+                )
+            )

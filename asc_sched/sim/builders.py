@@ -1,0 +1,16 @@
+"""Which builder compiles which operation: one table of all families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from asc_sched.sim import framework, moves, vector
+from asc_sched.sim.ir import Op
+from asc_sched.sim.machine import Builder
+
+BUILDERS: Mapping[str, Builder] = {**framework.BUILDERS, **moves.BUILDERS}
+
+
+def find(op: Op) -> Builder | None:
+    """The builder of an operation that isn't in the table by its full name."""
+    return vector.find(op)

@@ -1,0 +1,377 @@
+"""One AI core while it runs a kernel: what functional execution and the instruction stream have in common.
+
+`Core` keeps the state that decides which instructions are issued: queues, UB layout, events, mask registers, and the
+position in the kernel for messages. What an instruction does is left to the subclasses: `execute.ExecutingCore`
+computes and checks, `record.RecordingCore` writes `stream` records.
+"""
+
+from __future__ import annotations
+
+import linecache
+import logging
+from collections.abc import Collection, Sequence
+from typing import Any, ClassVar
+
+from asc_sched.sim import errors
+from asc_sched.sim.errors import HardwareError
+from asc_sched.sim.instructions import Instruction
+from asc_sched.sim.patterns import FULL_MASK, CopyPlan, Masked
+from asc_sched.sim.queues import Buffer, Clock, PipeState, Queue, State, TBuf, round_up
+from asc_sched.sim.stream import Loc, Pipe
+from asc_sched.sim.values import GlobalTensor, LocalTensor, Params
+from asc_sched.target import Target
+
+log = logging.getLogger("asc_sched.sim")
+
+#: Hardware events of one kind (MTE2_V, V_MTE3...): ids 0 to 7 on A2/A3 (documentation of SetFlag/WaitFlag).
+MAX_EVENTS = 8
+_NO_CLOCK: Clock = (0, 0, 0, 0)
+
+
+class Findings:
+    """What a run found: decides whether a finding stops it, and keeps those that don't, once per place."""
+
+    def __init__(self, strict: bool | Collection[str]) -> None:
+        if not isinstance(strict, bool):
+            unknown = sorted(set(strict) - set(errors.CHECKS))
+            if unknown:
+                raise ValueError(f"unknown checks {unknown}; there are {', '.join(sorted(errors.CHECKS))}")
+        self._strict = strict
+        self.warnings: list[HardwareError] = []
+        self._seen: set[tuple[str, Loc]] = set()
+
+    def add(self, finding: HardwareError) -> None:
+        """Raises the finding when its check is strict, else keeps and logs it."""
+        stop = self._strict if isinstance(self._strict, bool) else finding.check in self._strict
+        if finding.fatal or stop:
+            raise finding
+        key = (finding.check, finding.loc)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.warnings.append(finding)
+            log.warning("%s: %s", finding.check, finding)
+
+
+class Core:
+    """The part of an AI core's state that steers it. `tile` are the iterations of the loops it is in."""
+
+    is_stream: ClassVar[bool] = False
+
+    def __init__(self, number: int, core_num: int, target: Target, findings: Findings, arg_names: Sequence[str]) -> None:
+        self.number = number
+        self.core_num = core_num
+        self.target = target
+        self.findings = findings
+        self.arg_names = arg_names
+        self.pipe = PipeState()
+        self.tile: list[int] = []
+        self.loop_names: list[int] = []
+        self.mask = FULL_MASK
+        self.deq_scale: float | None = None
+        self.flags: dict[tuple[Pipe, Pipe, int], tuple[Clock, Loc]] = {}
+        self.reserve_bytes = 0
+
+    # -- findings ----------------------------------------------------------------------------------------------
+    def fail(self, kind: type[HardwareError], loc: Loc, text: str) -> None:
+        """Reports a finding of this core at `loc`: raises it, or keeps it as a warning when its check isn't strict."""
+        where = f"core {self.number}" + "".join(f", iteration {i}" for i in self.tile[:1])
+        if len(self.tile) > 1:
+            where += "".join(f".{i}" for i in self.tile[1:])
+        line = linecache.getline(loc.file, loc.line).strip() if loc.line else ""
+        source = f"\n    {line}" if line else ""
+        self.findings.add(kind(f"{loc}: {text} ({where}){source}", loc, self.number, tuple(self.tile)))
+
+    # -- TPipe -------------------------------------------------------------------------------------------------
+    def init_queue(self, queue: Queue, num: int, nbytes: int, loc: Loc) -> None:
+        """`InitBuffer(queue, num, nbytes)`: lays out the queue's buffers and checks the chip's limits."""
+        if queue.buffers:
+            self.fail(errors.QueueSetupError, loc, f"init_buffer sets up the queue of {queue.loc} a second time")
+        if num <= 0 or nbytes <= 0:
+            self.fail(errors.QueueSetupError, loc, f"init_buffer with {num} buffers of {nbytes} bytes: both must be positive")
+        pipe = self.pipe
+        for index in range(num):
+            queue.buffers.append(Buffer(queue, index, pipe.allocate(nbytes), round_up(nbytes)))
+        in_position = pipe.buffers_by_position.get(queue.position, 0) + num
+        pipe.buffers_by_position[queue.position] = in_position
+        if in_position > self.target.max_queue_buffers:
+            self.fail(
+                errors.QueueBufferLimitError,
+                loc,
+                f"{in_position} {queue.position} queue buffers; {self.target.name} has {self.target.max_queue_buffers} "
+                f"per position (fewer queues, or a smaller num)",
+            )
+        self._count_buffers(num, loc)
+
+    def init_tbuf(self, tbuf: TBuf, nbytes: int, loc: Loc) -> None:
+        """`InitBuffer(tbuf, nbytes)`."""
+        if tbuf.addr >= 0:
+            self.fail(errors.QueueSetupError, loc, f"init_buffer sets up the TBuf of {tbuf.loc} a second time")
+        if nbytes <= 0:
+            self.fail(errors.QueueSetupError, loc, f"init_buffer of a TBuf with {nbytes} bytes")
+        tbuf.addr = self.pipe.allocate(nbytes)
+        tbuf.nbytes = round_up(nbytes)
+        self._count_buffers(1, loc)
+
+    def _count_buffers(self, num: int, loc: Loc) -> None:
+        pipe = self.pipe
+        pipe.buffer_count += num
+        if pipe.buffer_count > self.target.max_pipe_buffers:
+            self.fail(
+                errors.QueueBufferLimitError,
+                loc,
+                f"{pipe.buffer_count} buffers in all; a TPipe has {self.target.max_pipe_buffers}",
+            )
+        self.check_ub(loc)
+
+    def check_ub(self, loc: Loc) -> None:
+        """Reports buffers that, with the reserve of some instructions, don't fit into UB."""
+        need, have = self.pipe.top + self.reserve_bytes, self.target.ub_bytes
+        if need > have:
+            reserve = f" and {self.reserve_bytes} bytes of reserve for select" if self.reserve_bytes else ""
+            self.fail(
+                errors.UbOverflowError,
+                loc,
+                f"buffers take {self.pipe.top} bytes{reserve}, {need - have} more than the {have} bytes of UB",
+            )
+
+    # -- queues ------------------------------------------------------------------------------------------------
+    def alloc(self, queue: Queue, loc: Loc) -> Buffer:
+        """`AllocTensor`: the next free buffer, ordered after what drained it last."""
+        if not queue.buffers:
+            self.fail(errors.QueueSetupError, loc, f"alloc_tensor on the queue of {queue.loc} before init_buffer")
+        buffer = queue.take()
+        if buffer is None:
+            self.fail(
+                errors.AllocError,
+                loc,
+                f"alloc_tensor waits for ever: none of the queue's {len(queue.buffers)} buffers is free ({queue.states()})",
+            )
+            raise AssertionError  # AllocError is fatal
+        buffer.state, buffer.loc, buffer.tile = State.HELD, loc, tuple(self.tile)
+        if buffer.drained is not None:
+            self.release_event(queue.drain, queue.fill)
+            self.wait_clock(queue.fill, buffer.drained)
+            buffer.drained = None
+        self.queue_op("alloc", queue, buffer, loc)
+        return buffer
+
+    def enque(self, queue: Queue, tensor: LocalTensor, loc: Loc) -> None:
+        """`EnQue`: hands the tensor on to the pipe that drains the queue."""
+        buffer = tensor.buffer
+        if buffer is None or buffer.queue is not queue:
+            owner = "no queue" if buffer is None else f"the {buffer.queue.position} queue of {buffer.queue.loc}"
+            self.fail(errors.EnqueError, loc, f"enque into the {queue.position} queue of {queue.loc}, but the tensor belongs to {owner}")
+            if buffer is None:
+                return
+        if buffer.state is not State.HELD:
+            self.fail(errors.EnqueError, loc, f"enque of a tensor that is already {buffer.state.value} (since {buffer.loc})")
+            return
+        if len(queue.fifo) >= queue.capacity:
+            self.fail(
+                errors.EnqueError,
+                loc,
+                f"enque of a {_ordinal(len(queue.fifo) + 1)} tensor without a deque; the queue's depth is {queue.depth}",
+            )
+        buffer.state, buffer.loc = State.QUEUED, loc
+        buffer.filled = self.take_clock(queue.fill)
+        self.use_event(queue.fill, queue.drain, loc)
+        queue.fifo.append(buffer)
+        self.queue_op("enque", queue, buffer, loc)
+
+    def deque(self, queue: Queue, loc: Loc) -> Buffer:
+        """`DeQue`: the oldest enqueued buffer, ordered after what filled it."""
+        if not queue.fifo:
+            self.fail(
+                errors.DequeError,
+                loc,
+                f"deque waits for ever: nothing is enqueued in the {queue.position} queue of {queue.loc}",
+            )
+        buffer = queue.fifo.popleft()
+        buffer.state, buffer.loc = State.HELD, loc
+        if buffer.filled is not None:
+            self.release_event(queue.fill, queue.drain)
+            self.wait_clock(queue.drain, buffer.filled)
+            buffer.filled = None
+        self.queue_op("deque", queue, buffer, loc)
+        return buffer
+
+    def free(self, queue: Queue, tensor: LocalTensor, loc: Loc) -> None:
+        """`FreeTensor`: gives the buffer back, for the filling pipe to reuse after what drained it."""
+        buffer = tensor.buffer
+        if buffer is None or buffer.queue is not queue:
+            owner = "no queue" if buffer is None else f"the {buffer.queue.position} queue of {buffer.queue.loc}"
+            self.fail(
+                errors.FreeError, loc, f"free_tensor on the {queue.position} queue of {queue.loc}, but the tensor belongs to {owner}"
+            )
+            if buffer is None:
+                return
+        if buffer.state is not State.HELD:
+            what = "enqueued, not held" if buffer.state is State.QUEUED else "free already"
+            self.fail(errors.FreeError, loc, f"free_tensor of a tensor that is {what} (since {buffer.loc})")
+            return
+        buffer.state, buffer.loc = State.FREE, loc
+        buffer.drained = self.take_clock(queue.drain)
+        self.use_event(queue.drain, queue.fill, loc)
+        self.queue_op("free", queue, buffer, loc)
+
+    # -- events ------------------------------------------------------------------------------------------------
+    def use_event(self, src: Pipe, dst: Pipe, loc: Loc) -> None:
+        """Takes one of the hardware's events of that kind for a queue."""
+        if src is not dst:
+            self.alloc_event(src, dst, loc)
+
+    def release_event(self, src: Pipe, dst: Pipe) -> None:
+        """Gives a queue's event back."""
+        taken = self.pipe.events.get(f"{src.value}_{dst.value}")
+        if taken:
+            taken.discard(max(taken))
+
+    def alloc_event(self, src: Pipe, dst: Pipe, loc: Loc) -> int:
+        """`AllocEventID`: the lowest free event number of that kind."""
+        taken = self.pipe.events.setdefault(f"{src.value}_{dst.value}", set())
+        number = next(i for i in range(len(taken) + 1) if i not in taken)
+        taken.add(number)
+        if number >= MAX_EVENTS:
+            self.fail(
+                errors.EventLimitError,
+                loc,
+                f"event number {number} of {src.value}_{dst.value}; the chip has {MAX_EVENTS} (0 to {MAX_EVENTS - 1})",
+            )
+        return number
+
+    def set_flag(self, src: Pipe, dst: Pipe, event: int, loc: Loc) -> None:
+        """`SetFlag`: when `src` has done everything before, the event is set."""
+        self._check_event(src, dst, event, loc)
+        key = (src, dst, event)
+        if key in self.flags:
+            self.fail(
+                errors.FlagError,
+                loc,
+                f"set_flag {src.value}_{dst.value} event {event} is still set since {self.flags[key][1]}: no wait_flag between",
+            )
+        self.flags[key] = (self.take_clock(src), loc)
+        self.flag_op("set", src, dst, event, loc)
+
+    def wait_flag(self, src: Pipe, dst: Pipe, event: int, loc: Loc) -> None:
+        """`WaitFlag`: `dst` goes on only after the event is set."""
+        self._check_event(src, dst, event, loc)
+        found = self.flags.pop((src, dst, event), None)
+        if found is None:
+            self.fail(
+                errors.DeadlockError,
+                loc,
+                f"wait_flag {src.value}_{dst.value} event {event} waits for ever: no set_flag of it comes before",
+            )
+            raise AssertionError  # DeadlockError is fatal
+        self.wait_clock(dst, found[0])
+        self.flag_op("wait", src, dst, event, loc)
+
+    def _check_event(self, src: Pipe, dst: Pipe, event: int, loc: Loc) -> None:
+        if not 0 <= event < MAX_EVENTS:
+            self.fail(
+                errors.EventLimitError,
+                loc,
+                f"event number {event} of {src.value}_{dst.value}; the chip has {MAX_EVENTS} (0 to {MAX_EVENTS - 1})",
+            )
+
+    # -- the end -----------------------------------------------------------------------------------------------
+    def finish(self) -> None:
+        """Checks that nothing is left behind: tensors of queues, flags."""
+        for queue in self.pipe.queues:
+            for buffer in queue.buffers:
+                if buffer.state is not State.FREE and buffer.loc is not None:
+                    self.tile = list(buffer.tile)
+                    last = "enqueued and never dequeued" if buffer.state is State.QUEUED else "never freed"
+                    self.fail(errors.LeakError, buffer.loc, f"a tensor of the {queue.position} queue of {queue.loc} is {last}")
+        self.tile = []
+        for (src, dst, event), (_, loc) in self.flags.items():
+            self.fail(errors.FlagError, loc, f"set_flag {src.value}_{dst.value} event {event} has no wait_flag")
+
+    # -- what subclasses do ------------------------------------------------------------------------------------
+    def take_clock(self, pipe: Pipe) -> Clock:
+        """What `pipe` has seen so far, to be handed to `wait_clock` by whoever is ordered after it."""
+        return _NO_CLOCK
+
+    def wait_clock(self, pipe: Pipe, clock: Clock) -> None:
+        """Orders everything that `pipe` does from now on after `clock`."""
+
+    def queue_op(self, kind: str, queue: Queue, buffer: Buffer, loc: Loc) -> None:
+        """A queue operation happened."""
+
+    def flag_op(self, kind: str, src: Pipe, dst: Pipe, event: int, loc: Loc) -> None:
+        """A flag was set or waited for."""
+
+    def barrier(self, pipe: Pipe | None, loc: Loc) -> None:
+        """`PipeBarrier` of one pipe, or of all."""
+
+    def init(self, kind: str, loc: Loc) -> None:
+        """Start-up work."""
+
+    def scalar(self, ops: int, loc: Loc) -> None:
+        """`ops` scalar operations in a row."""
+
+    def loop_mark(self, loop: int, iteration: int, total: int) -> None:
+        """A loop iteration starts."""
+
+    def vector(
+        self,
+        instruction: Instruction,
+        dst: LocalTensor,
+        srcs: tuple[LocalTensor, ...],
+        count: int,
+        loc: Loc,
+        scalar: Any = None,
+        mode: int = 0,
+        tmp: LocalTensor | None = None,
+    ) -> None:
+        """A vector instruction in count form."""
+        raise NotImplementedError
+
+    def vector_repeat(
+        self,
+        instruction: Instruction,
+        dst: LocalTensor,
+        srcs: tuple[LocalTensor, ...],
+        masked: Masked,
+        loc: Loc,
+        scalar: Any = None,
+        mode: int = 0,
+    ) -> None:
+        """A vector instruction in mask/repeat form."""
+        raise NotImplementedError
+
+    def copy_in(self, ub: LocalTensor, gm: GlobalTensor, name: str, plan: CopyPlan, loc: Loc) -> None:
+        """A copy from GM to UB."""
+        raise NotImplementedError
+
+    def copy_out(self, gm: GlobalTensor, ub: LocalTensor, name: str, plan: CopyPlan, loc: Loc) -> None:
+        """A copy from UB to GM."""
+        raise NotImplementedError
+
+    def copy_local(self, dst: LocalTensor, src: LocalTensor, name: str, plan: CopyPlan, loc: Loc) -> None:
+        """A copy within UB (by the vector pipe)."""
+        raise NotImplementedError
+
+    def static_tensor(self, addr: int, nbytes: int, loc: Loc) -> None:
+        """A LocalTensor at a fixed UB address."""
+        self.pipe.peak = max(self.pipe.peak, addr + nbytes)
+
+    def local_get(self, tensor: LocalTensor, index: int, loc: Loc) -> Any:
+        """`LocalTensor.GetValue`."""
+        raise NotImplementedError
+
+    def local_set(self, tensor: LocalTensor, index: int, value: Any, loc: Loc) -> None:
+        """`LocalTensor.SetValue`."""
+        raise NotImplementedError
+
+    def global_get(self, tensor: GlobalTensor, index: int, loc: Loc) -> Any:
+        """`GlobalTensor.GetValue`."""
+        raise NotImplementedError
+
+    def global_set(self, tensor: GlobalTensor, index: int, value: Any, loc: Loc) -> None:
+        """`GlobalTensor.SetValue`."""
+        raise NotImplementedError
+
+
+def _ordinal(n: int) -> str:
+    return {2: "second", 3: "third"}.get(n, f"{n}th")
