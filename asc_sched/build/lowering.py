@@ -1,8 +1,7 @@
 """One kernel through the real pyasc: front end, passes, C++ emission. Runs inside a worker process only.
 
 pyasc can take the whole process down (it segfaults on some kernels) and isn't thread-safe, so nothing here is called
-from the user's process. Only where pyasc looks up a function's source is replaced: it asks `inspect`, which needs a
-file on disk and tokenises it twice; a module given as text is known here already.
+from the user's process.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ import importlib.util
 import inspect
 import re
 import sys
-import textwrap
 from dataclasses import fields
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 from asc.codegen.errors import CodegenError, UnsupportedSyntaxError
-from asc.codegen.function import Function, FunctionLocation
+from asc.codegen.function import Function
 from asc.codegen.function_visitor import CodegenOptions
 from asc.codegen.specialization import PlainArgType, PointerArgType, Specialization
 from asc.common.compat import get_annotations
@@ -29,7 +27,8 @@ from asc.language.core.dtype import DataType
 from asc.runtime.compiler import CompileOptions, Compiler
 from asc.runtime.jit import JITFunction
 
-_DEF = re.compile(r"^def\s+\w+\s*\(", re.MULTILINE)
+from asc_sched.build import sources
+
 _CONST_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
 
 
@@ -41,74 +40,29 @@ class Refusal(Exception):
         self.reason, self.line, self.text, self.file = reason, line, text, file
 
 
-class _Texts:
-    """Source of modules that exist as text only: file name -> lines, and first line -> last line of its functions."""
+#: Kernels lowered in one MLIR context before the next is made. Making one takes about as long as running the passes; it
+#: keeps the types and locations of all its kernels.
+KERNELS_PER_CONTEXT = 64
 
-    def __init__(self) -> None:
-        self._lines: dict[str, list[str]] = {}
-        self._spans: dict[str, dict[int, int]] = {}
-
-    def add(self, filename: str, source: str, tree: ast.Module) -> None:
-        self._lines[filename] = source.splitlines(keepends=True)
-        self._spans[filename] = {
-            min([node.lineno, *(d.lineno for d in node.decorator_list)]): node.end_lineno or node.lineno
-            for node in tree.body
-            if isinstance(node, ast.FunctionDef)
-        }
-
-    def remove(self, filename: str) -> None:
-        self._lines.pop(filename, None)
-        self._spans.pop(filename, None)
-
-    def of(self, fn: Any) -> tuple[list[str], int] | None:
-        """Lines and first line of a function's source, or None when it isn't one of ours."""
-        code = getattr(fn, "__code__", None)
-        if code is None or code.co_filename not in self._lines:
-            return None
-        first = code.co_firstlineno
-        last = self._spans[code.co_filename].get(first)
-        return None if last is None else (self._lines[code.co_filename][first - 1 : last], first)
+_pyasc_context = JITFunction.create_context
+_context: Any = None
+_context_uses = 0
 
 
-_texts = _Texts()
-_pyasc_source_lines = Function.get_source_lines
+def _shared_context() -> Any:
+    global _context, _context_uses
+    if _context is None or _context_uses >= KERNELS_PER_CONTEXT:
+        _context, _context_uses = _pyasc_context(), 0
+    _context_uses += 1
+    return _context
 
 
-def _source_lines(fn: Any) -> tuple[list[str], int] | None:
-    found = _texts.of(fn)
-    result: tuple[list[str], int] | None = found if found is not None else _pyasc_source_lines(fn)
-    return result
+def _drop_context() -> None:
+    global _context
+    _context = None
 
 
-def _function_node(fn: Any) -> ast.FunctionDef:
-    found = _source_lines(fn)
-    if found is None:
-        raise OSError(f"the source of {getattr(fn, '__qualname__', fn)!r} can't be found")
-    text = textwrap.dedent("".join(found[0]))
-    start = _DEF.search(text)
-    if start is None:
-        raise TypeError("only a plain function (def) can be compiled by @asc.jit")
-    node = ast.parse(text[start.start() :]).body[0]
-    assert isinstance(node, ast.FunctionDef)
-    return node
-
-
-def _location(fn: Any) -> Any:
-    """Name without folders (artefacts hold no paths of this machine) and the line before `def`.
-
-    pyasc itself counts from the decorator's first line and so is off by its further lines.
-    """
-    found = _source_lines(fn)
-    first = fn.__code__.co_firstlineno
-    if found is not None:
-        head = _DEF.search(textwrap.dedent("".join(found[0])))
-        first = found[1] + (textwrap.dedent("".join(found[0]))[: head.start()].count("\n") if head else 0) - 1
-    return FunctionLocation(Path(fn.__code__.co_filename).name, first)
-
-
-Function.get_source_lines = staticmethod(_source_lines)
-Function.get_function_node = staticmethod(_function_node)
-Function.get_location = staticmethod(_location)
+JITFunction.create_context = staticmethod(_shared_context)
 
 
 class _Passes(Compiler):  # type: ignore[misc]
@@ -129,7 +83,7 @@ def lower_source(request: dict[str, Any]) -> dict[str, str]:
     finally:
         # Globals and functions refer to each other; cutting that frees pyasc's contexts now instead of at a later gc.
         namespace.clear()
-        _texts.remove(filename)
+        sources.forget(filename)
 
 
 def lower_file(request: dict[str, Any]) -> dict[str, str]:
@@ -144,13 +98,13 @@ def lower_file(request: dict[str, Any]) -> dict[str, str]:
     try:
         _ = fn.cache_key  # what a launch computes first; it refuses kernels that refer to plain Python functions
     except Exception as err:
-        raise Refusal(f"{type(err).__name__}: {err}", fn.location.line_offset + 1) from err
+        raise Refusal(f"{type(err).__name__}: {err}", fn.starting_line_number, None, path.name) from err
     return lower_function(fn, request)
 
 
 def _import_file(path: Path) -> Any:
     """The module of a file, under its dotted name when it is part of a package, so that relative imports work."""
-    parts, folder = [path.stem], path.parent
+    parts, folder = [path.stem if path.stem not in sys.modules else f"kernels_of_{path.stem}"], path.parent
     while (folder / "__init__.py").is_file() and folder != folder.parent:
         parts, folder = [folder.name, *parts], folder.parent
     sys.path.insert(0, str(folder))
@@ -182,7 +136,7 @@ def _run_module(source: str, filename: str, namespace: dict[str, Any]) -> None:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
         line = getattr(err, "lineno", None)
         raise Refusal(f"{type(err).__name__}: {getattr(err, 'msg', err)}", line, getattr(err, "text", None)) from err
-    _texts.add(filename, source, tree)
+    sources.register(filename, source, tree)
     try:
         exec(code, namespace)
     except (Exception, SystemExit) as err:
@@ -221,9 +175,11 @@ def lower_function(fn: Any, request: dict[str, Any]) -> dict[str, str]:
     except Refusal:
         raise
     except CodegenError as err:
+        _drop_context()
         raise _from_codegen(err, fn) from err
     except Exception as err:
         # pyasc raises bare exceptions of many kinds; all of them mean the same to the caller.
+        _drop_context()
         raise Refusal(f"{type(err).__name__}: {err}") from err
     finally:
         fn.context = None
@@ -260,7 +216,7 @@ def _arg_type(kind: str, dtype: str) -> Any:
 def _from_codegen(err: Any, fn: Any) -> Refusal:
     """pyasc's code generation error with the place in the file of the function at fault (the kernel or a helper).
 
-    pyasc numbers lines from `def` but excerpts its text from the decorator on, so its own excerpt is off.
+    pyasc's own excerpt is off: it numbers lines from `def` but takes its text from the decorator on.
     """
     reason = str(err.error_message or "").strip() or type(err).__name__
     if isinstance(err, UnsupportedSyntaxError) and not err.error_message:
@@ -270,9 +226,10 @@ def _from_codegen(err: Any, fn: Any) -> Refusal:
     owner = next((f for f in functions if f.src is err.src), None)
     if node_line is None or owner is None:
         return Refusal(reason)
-    index = owner.location.line_offset - owner.starting_line_number + node_line
+    line = owner.location.line_offset + node_line
+    index = line - owner.starting_line_number
     text = owner.src[index] if 0 <= index < len(owner.src) else None
-    return Refusal(reason, owner.location.line_offset + node_line, text, owner.location.filename)
+    return Refusal(reason, line, text, owner.location.filename)
 
 
 _DIAGNOSTIC = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+)(?::\d+)?: error: (?P<text>.*)$", re.MULTILINE)
