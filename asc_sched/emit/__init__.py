@@ -1,0 +1,5 @@
+"""Kernel plans to text, by templates only."""
+
+from asc_sched.emit.kernel import kernel_source
+
+__all__ = ["kernel_source"]

@@ -1,0 +1,114 @@
+"""What the commands share: reading ops, shapes, dtypes and schedules from options; JSON out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from asc_sched.declare import Op, op
+from asc_sched.errors import AscSchedError, DeclarationError, ShapeError
+from asc_sched.schedule import Schedule
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def load_op(text: str, scalars: str | None = None) -> Op:
+    """A catalogue name (``add``), or a declaration (``z = x + y``)."""
+    if re.fullmatch(r"\s*[\w.-]+\s*", text):
+        from asc_sched import ops
+
+        if scalars:
+            raise DeclarationError("--scalars goes with a declaration; catalogue ops declare their own")
+        return ops.get(text.strip())
+    return op(text, scalars=parse_scalars(scalars))
+
+
+def parse_scalars(text: str | None) -> dict[str, Any]:
+    """``a,b=2.0`` to runtime scalars with optional values."""
+    result: dict[str, Any] = {}
+    for part in filter(None, (p.strip() for p in (text or "").split(","))):
+        name, _, value = part.partition("=")
+        try:
+            result[name.strip()] = float(value) if value else None
+        except ValueError:
+            raise DeclarationError(f"scalar {part!r}: expected name or name=number") from None
+    return result
+
+
+def parse_shape(text: str) -> Any:
+    """``8x2048``, ``1000003``, ``0`` or ``()`` for a scalar; ``128x1,1x128`` for one shape per input."""
+    parts = [p.strip() for p in text.split(",")]
+    shapes = [_one_shape(p) for p in parts]
+    return shapes[0] if len(shapes) == 1 else shapes
+
+
+def _one_shape(text: str) -> tuple[int, ...]:
+    if text == "()":
+        return ()
+    if not re.fullmatch(r"\d+(x\d+)*", text):
+        raise ShapeError(f"shape {text!r}: expected sizes joined by x, such as 8x2048 (or () for a 0-d tensor)")
+    return tuple(int(d) for d in text.split("x"))
+
+
+def parse_dtype(text: str) -> Any:
+    """``float32``, or one per input: ``int32,float16``."""
+    parts = [p.strip() for p in text.split(",")]
+    return parts[0] if len(parts) == 1 else parts
+
+
+def op_options(function: F) -> F:
+    """--shape, --dtype, --scalars, --target."""
+    for option in reversed(
+        [
+            click.option("--shape", required=True, help="Such as 8x2048; one per input: 128x1,1x128."),
+            click.option("--dtype", default="float32", show_default=True, help="One for all inputs, or one per input."),
+            click.option("--scalars", help="Runtime scalars of a declaration, with values: alpha=2,beta=1."),
+            click.option("--target", default="Ascend910B1", show_default=True, help="The SoC."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+def schedule_options(function: F) -> F:
+    """The knobs of a schedule; with none given, the schedule is chosen automatically."""
+    for option in reversed(
+        [
+            click.option("--core-num", type=int, help="Cores (USE_CORE_NUM)."),
+            click.option("--tile-num", type=int, help="TILE_NUM: a core's block is tile_num x buffer_num tiles."),
+            click.option("--tile-length", type=int, help="Elements of a tile, in place of --tile-num."),
+            click.option("--buffer-num", type=int, help="BUFFER_NUM: 2 is double buffering."),
+            click.option("--core-split", help="even or ceil."),
+            click.option("--l2-cache", help="normal or bypass."),
+            click.option("--bank-pad/--no-bank-pad", default=None, help="Offset sources by 256 B against conflicts."),
+            click.option("--pack-inputs/--no-pack-inputs", default=None, help="Several inputs in one queue buffer."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+SCHEDULE_FIELDS = (
+    "core_num", "tile_num", "tile_length", "buffer_num", "core_split", "l2_cache", "bank_pad", "pack_inputs",
+)  # fmt: skip
+
+
+def take_schedule(options: dict[str, Any]) -> Schedule | None:
+    """Removes the schedule's options from `options`; None where none is given."""
+    given = {name: options.pop(name) for name in SCHEDULE_FIELDS}
+    fields = {name: value for name, value in given.items() if value is not None}
+    return Schedule(**fields) if fields else None
+
+
+def emit_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def fail_json(error: AscSchedError) -> None:
+    """An error for machines."""
+    emit_json({"ok": False, "error": type(error).__name__, "message": str(error)})

@@ -1,0 +1,110 @@
+"""The statements of the compute function: every step's pyasc call with the names of its buffers filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from asc_sched.lower.allocate import Allocation, Kind, Slot
+from asc_sched.lower.naming import Namer
+from asc_sched.lower.plan import View
+from asc_sched.lower.program import Immediate, Program, ScalarRef, Step
+from asc_sched.target.instructions import ASC_TYPE
+
+
+@attrs.frozen
+class Written:
+    """The compute function's body: views to set up first, then the statements; the scalars that they mention."""
+
+    views: tuple[View, ...]
+    statements: tuple[str, ...]
+    scalars: tuple[str, ...]
+
+
+class Locals:
+    """Names of local tensors: one per buffer and element type, made when first asked for."""
+
+    def __init__(
+        self,
+        program: Program,
+        allocation: Allocation,
+        members: Mapping[tuple[str, str], str],
+        temp_buffers: tuple[str, ...],
+        namer: Namer,
+    ) -> None:
+        self.program = program
+        self.allocation = allocation
+        self._members = members
+        self._namer = namer
+        temps = (i for i, s in enumerate(allocation.slots) if s.kind is Kind.TEMP)
+        self._buffer = dict(zip(temps, temp_buffers, strict=True))
+        self._own = self._own_types()
+        self._names: dict[tuple[int, str], str] = {}
+        self.views: list[View] = []
+
+    def _own_types(self) -> dict[int, str]:
+        """The pyasc type that each queue's tensor is allocated with."""
+        own: dict[int, str] = {}
+        for kind, pairs in ((Kind.IN, self.program.loads), (Kind.OUT, self.program.stores)):
+            for name, register in pairs:
+                slot = next(i for i, s in enumerate(self.allocation.slots) if s.kind is kind and s.name == name)
+                own[slot] = ASC_TYPE[self.program.registers[register]]
+        return own
+
+    def name(self, register: int) -> str:
+        """The local tensor that holds a register, viewed as its type."""
+        home = self.allocation.home[register]
+        assert home is not None
+        asc_type = ASC_TYPE[self.program.registers[register]]
+        key = (home, asc_type)
+        if key not in self._names:
+            self._names[key] = self._make(home, self.allocation.slots[home], asc_type)
+        return self._names[key]
+
+    def _make(self, index: int, slot: Slot, asc_type: str) -> str:
+        short = asc_type.removeprefix("asc.")
+        if slot.kind is Kind.TEMP:
+            buffer = self._buffer[index]
+            base = buffer.removesuffix("_buf")
+            first = all(i != index for i, _ in self._names)
+            name = self._namer(base if first else f"{base}_{short}")
+            self.views.append(View(name, f"{buffer}.get({asc_type})"))
+            return name
+        local = self._members["VECIN" if slot.kind is Kind.IN else "VECOUT", slot.name]
+        if self._own[index] == asc_type:
+            return local
+        name = self._namer(f"{local}_{short}")
+        self.views.append(View(name, f"{local}.reinterpret_cast({asc_type})"))
+        return name
+
+
+def compute_statements(locals_: Locals, scalars: Mapping[str, str], count: str) -> Written:
+    """All steps in order. `scalars` maps runtime scalars to their names in the kernel; `count` is the tile's length."""
+    lines = tuple(_statement(locals_, step, scalars, count) for step in locals_.program.steps)
+    used = {s.imm.name: None for s in locals_.program.steps if isinstance(s.imm, ScalarRef)}
+    return Written(tuple(locals_.views), lines, tuple(scalars[n] for n in scalars if n in used))
+
+
+def _statement(locals_: Locals, step: Step, scalars: Mapping[str, str], count: str) -> str:
+    # Sources first: a view is set up in the order of its first use.
+    sources = [locals_.name(s) for s in step.srcs]
+    holes = {str(i): name for i, name in enumerate(sources)}
+    holes["dst"] = locals_.name(step.dst)
+    holes["imm"] = immediate_text(step.imm, scalars)
+    holes["mode"] = step.mode
+    holes["count"] = count
+    text = step.instruction.call
+    for hole, value in holes.items():
+        text = text.replace("{" + hole + "}", value)
+    return text
+
+
+def immediate_text(imm: Immediate | None, scalars: Mapping[str, str]) -> str:
+    """An immediate as pyasc source. Non-finite numbers have no literal in Python."""
+    if imm is None:
+        return ""
+    if isinstance(imm, ScalarRef):
+        return scalars[imm.name]
+    text = repr(imm)
+    return f'float("{text}")' if text in ("inf", "-inf", "nan") else text

@@ -1,0 +1,99 @@
+"""The machine program: an op in terms of the chip's own instructions, on virtual registers (one per value)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeAlias
+
+import attrs
+
+from asc_sched.target.instructions import Instruction, find_instruction
+
+
+@attrs.frozen
+class ScalarRef:
+    """An immediate that is known at the call only: a runtime scalar argument."""
+
+    name: str
+
+
+Immediate: TypeAlias = "int | float | ScalarRef"
+
+
+@attrs.frozen
+class Step:
+    """One instruction: writes register `dst` from registers `srcs`, with an immediate or a mode where it has one."""
+
+    instruction: Instruction
+    dst: int
+    srcs: tuple[int, ...]
+    imm: Immediate | None = None
+    mode: str = ""
+
+
+@attrs.frozen
+class Program:
+    """`registers[i]` is the carrier of register i. `loads`/`stores` tie inputs and outputs to registers.
+
+    Every stored register is written by a step of its own and stored once.
+    """
+
+    registers: tuple[str, ...]
+    loads: tuple[tuple[str, int], ...]
+    steps: tuple[Step, ...]
+    stores: tuple[tuple[str, int], ...]
+
+
+class ProgramBuilder:
+    """Collects steps; equal steps on equal registers are one."""
+
+    def __init__(self) -> None:
+        self.registers: list[str] = []
+        self.steps: list[Step] = []
+        self._loads: dict[str, int] = {}
+        self._known: dict[Hashable, int] = {}
+
+    def load(self, name: str, carrier: str) -> int:
+        if name not in self._loads:
+            self._loads[name] = self._register(carrier)
+        return self._loads[name]
+
+    def has(self, name: str, *signature: str) -> bool:
+        return find_instruction(name, *signature) is not None
+
+    def emit(
+        self, name: str, carrier: str, *srcs: int, imm: Immediate | None = None, mode: str = "", fresh: bool = False
+    ) -> int:
+        """The register with the instruction's result, of type `carrier`. `fresh` forces a register of its own."""
+        signature = (carrier, *(self.registers[s] for s in srcs))
+        instruction = find_instruction(name, *signature)
+        assert instruction is not None, f"no instruction {name}{signature}"
+        key = (name, signature, srcs, _imm_key(imm), mode)
+        if not fresh and key in self._known:
+            return self._known[key]
+        dst = self._register(carrier)
+        self.steps.append(Step(instruction, dst, srcs, imm, mode))
+        if not fresh:
+            self._known[key] = dst
+        return dst
+
+    def finish(self, stores: list[tuple[str, int]]) -> Program:
+        steps = _live_steps(self.steps, {r for _, r in stores})
+        return Program(tuple(self.registers), tuple(self._loads.items()), steps, tuple(stores))
+
+    def _register(self, carrier: str) -> int:
+        self.registers.append(carrier)
+        return len(self.registers) - 1
+
+
+def _imm_key(imm: Immediate | None) -> Hashable:
+    return (type(imm).__name__, imm.hex()) if isinstance(imm, float) else (type(imm).__name__, imm)
+
+
+def _live_steps(steps: list[Step], wanted: set[int]) -> tuple[Step, ...]:
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if step.dst in wanted:
+            kept.append(step)
+            wanted.update(step.srcs)
+    return tuple(reversed(kept))

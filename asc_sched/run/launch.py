@@ -1,0 +1,123 @@
+"""A kernel on tensors: arguments checked, memory laid out as the kernel reads it, results as torch would return them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from asc_sched.errors import ShapeError
+from asc_sched.lang.graph import Constant
+from asc_sched.run.arguments import bind_scalars, check_dtypes, check_out, check_tensors, overlaps_itself
+from asc_sched.run.backend import get_backend
+from asc_sched.run.shapes import resolve_shapes
+
+if TYPE_CHECKING:
+    import torch
+
+    from asc_sched.kernel import Kernel
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class LaunchArgs:
+    """What a backend gets: 1-d dense tensors in kernel order, sizes and scalars as plain numbers, cores to launch."""
+
+    inputs: tuple[torch.Tensor, ...]
+    outputs: tuple[torch.Tensor, ...]
+    sizes: tuple[int, ...]
+    scalars: tuple[Constant, ...]
+    core_num: int
+
+
+def launch(
+    kernel: Kernel,
+    tensors: Sequence[torch.Tensor],
+    out: torch.Tensor | Sequence[torch.Tensor] | None,
+    scalars: Mapping[str, Any],
+    backend: str | None = None,
+) -> Any:
+    """Run a kernel; the result is one tensor, or a tuple for several outputs."""
+    import torch
+
+    check_tensors(kernel.op, tensors)
+    check_dtypes(kernel, tensors)
+    numbers = bind_scalars(kernel.op, scalars)
+    shape = _shape(kernel, tensors)
+    outs = None if out is None else ((out,) if isinstance(out, torch.Tensor) else tuple(out))
+    if outs is not None:
+        check_out(kernel, outs, tensors, shape)
+    views = [t.expand(shape) for t in tensors]
+    layout = _layout(views, shape)
+    results = [_result(kernel, i, layout, outs) for i in range(len(kernel.plan.outputs))]
+    args = LaunchArgs(
+        inputs=tuple(_flat(kernel, n.name, v, layout) for n, v in zip(kernel.plan.inputs, views, strict=True)),
+        outputs=tuple(_storage_order(r, layout) for r in results),
+        sizes=tuple(_sizes(kernel, layout.numel())),
+        scalars=tuple(numbers[s.name] for s in kernel.plan.scalars),
+        core_num=kernel.tiling_for(layout.numel()).core_num,
+    )
+    if args.core_num:
+        get_backend(backend).run(kernel, args)
+    if outs is not None:
+        for given, result in zip(outs, results, strict=True):
+            if given is not result:
+                given.copy_(result)
+        results = list(outs)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _shape(kernel: Kernel, tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    shapes = resolve_shapes(kernel.op, [tuple(t.shape) for t in tensors])
+    if kernel.shapes is not None and shapes != kernel.shapes and shapes.output != kernel.shapes.output:
+        raise ShapeError(
+            f"{kernel.name} was compiled for shape {kernel.shapes.output}, the tensors have {shapes.output}; compile "
+            "with shape=None for a kernel of any size"
+        )
+    return shapes.output
+
+
+def _layout(views: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor:
+    """An empty tensor (no memory) with the strides of the result: torch's own rule for elementwise functions."""
+    import torch
+
+    metas = [torch.empty_strided(v.shape, v.stride(), dtype=torch.int8, device="meta") for v in views]
+    total = metas[0]
+    for m in metas[1:]:
+        total = torch.add(total, m)
+    return torch.add(total, total) if len(metas) == 1 else total
+
+
+def _result(
+    kernel: Kernel, index: int, layout: torch.Tensor, outs: Sequence[torch.Tensor] | None
+) -> torch.Tensor:
+    import torch
+
+    if outs is not None and outs[index].stride() == layout.stride():
+        return outs[index]
+    dtype = kernel.plan.outputs[index].dtype.torch
+    return torch.empty_strided(layout.shape, layout.stride(), dtype=dtype)
+
+
+def _storage_order(tensor: torch.Tensor, layout: torch.Tensor) -> torch.Tensor:
+    """The tensor's elements as a 1-d view in the order in which `layout` has them in memory."""
+    order = sorted(range(layout.dim()), key=lambda d: (-layout.stride(d), d))
+    return tensor.permute(order).reshape(-1)
+
+
+def _flat(kernel: Kernel, name: str, view: torch.Tensor, layout: torch.Tensor) -> torch.Tensor:
+    flat = _storage_order(view, layout)
+    if view.numel() and (flat.data_ptr() != view.data_ptr() or overlaps_itself(view)):
+        _log.info(
+            "%s: %s (shape %s, strides %s) is copied to the result's layout before the launch",
+            kernel.name, name, tuple(view.shape), view.stride(),
+        )  # fmt: skip
+    return flat
+
+
+def _sizes(kernel: Kernel, total_length: int) -> list[int]:
+    known = {"total_length": total_length, "tile_length": kernel.plan.tile_length}
+    return [next(v for k, v in known.items() if name.startswith(k)) for name, _ in kernel.plan.formulas.arguments]
