@@ -56,6 +56,8 @@ class Core:
     """The part of an AI core's state that steers it. `tile` are the iterations of the loops it is in."""
 
     is_stream: ClassVar[bool] = False
+    #: Runs loops in place of `machine.Loop` where many iterations are interpreted at once (`symbolic`).
+    loop_driver: Any = None
 
     def __init__(self, number: int, core_num: int, target: Target, findings: Findings, arg_names: Sequence[str]) -> None:
         self.number = number

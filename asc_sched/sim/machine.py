@@ -219,18 +219,21 @@ class Loop:
     """`scf.for` as pyasc's C++ runs it: a signed `<` test, carried values assigned one after the other."""
 
     def __init__(self, op: Op, number: int, body: tuple[Step, ...], yields: tuple[int, ...], counting: bool) -> None:
-        self._lower, self._upper, self._stride = op.operands[:3]
-        self._inits = op.operands[3:]
-        self._induction, *self._carried = op.regions[0].args
-        self._results = op.results
-        self._body = body
-        self._yields = yields
-        self._number = number
-        self._loc = op.loc
+        self.lower, self.upper, self.stride = op.operands[:3]
+        self.inits = op.operands[3:]
+        self.induction, *self.carried = op.regions[0].args
+        self.results = op.results
+        self.body = body
+        self.yields = yields
+        self.number = number
+        self.loc = op.loc
         self._counting = counting
 
     def __call__(self, env: Env, core: Core) -> None:
-        body = self._body
+        if core.loop_driver is not None:
+            core.loop_driver(self, env)
+            return
+        body = self.body
         for _ in self._rounds(env, core):
             for step in body:
                 step(env, core)
@@ -238,31 +241,31 @@ class Loop:
     def iterate(self, env: Env, core: Core) -> Iterator[None]:
         """Like calling, but stops inside every iteration."""
         for _ in self._rounds(env, core):
-            for step in self._body:
+            for step in self.body:
                 step(env, core)
             yield
 
     def _rounds(self, env: Env, core: Core) -> Iterator[None]:
-        at, upper, stride = env[self._lower], env[self._upper], env[self._stride]
+        at, upper, stride = env[self.lower], env[self.upper], env[self.stride]
         if stride <= 0 and at < upper:
-            core.fail(errors.ScalarError, self._loc, f"endless loop: {at} < {upper} with a step of {stride}")
+            core.fail(errors.ScalarError, self.loc, f"endless loop: {at} < {upper} with a step of {stride}")
         total = max(0, -((at - upper) // stride)) if stride > 0 else 0
-        for arg, init in zip(self._carried, self._inits, strict=True):
+        for arg, init in zip(self.carried, self.inits, strict=True):
             env[arg] = env[init]
-        tile, counting, induction, loc = core.tile, self._counting, self._induction, self._loc
+        tile, counting, induction, loc = core.tile, self._counting, self.induction, self.loc
         tile.append(0)
         for iteration in range(total):
             env[induction] = at
             tile[-1] = iteration
             if counting:
-                core.loop_mark(self._number, iteration, total)
+                core.loop_mark(self.number, iteration, total)
                 core.scalar(LOOP_OPS, loc)
             yield
-            for arg, value in zip(self._carried, self._yields, strict=True):
+            for arg, value in zip(self.carried, self.yields, strict=True):
                 env[arg] = env[value]
             at += stride
         tile.pop()
-        for result, arg in zip(self._results, self._carried, strict=True):
+        for result, arg in zip(self.results, self.carried, strict=True):
             env[result] = env[arg]
 
 

@@ -63,7 +63,7 @@ def convert(value: Any, src: DType, dst: DType) -> Any:
         return to_integer(value, dst)
     if dst.bits == 1:
         return int(value != 0)
-    return wrap(int(value), dst)
+    return wrap(value, dst)
 
 
 # -- integer operations ----------------------------------------------------------------------------------------
