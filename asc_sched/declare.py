@@ -74,7 +74,7 @@ class Op:
     def __call__(
         self, *tensors: torch.Tensor, out: torch.Tensor | Sequence[torch.Tensor] | None = None, **scalars: Constant
     ) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        """Compute on tensors with a schedule chosen for them. Same rules for results as torch: dtype, shape, strides."""
+        """Compute on tensors, with a schedule chosen for them. Results have torch's dtype, shape and strides."""
         from asc_sched.kernel import call_op
 
         return call_op(self, tensors, out, scalars)
@@ -113,7 +113,7 @@ class Op:
         return dict.fromkeys(self.inputs, get_dtype(dtype))
 
     def bind_scalars(self, given: Mapping[str, Any]) -> dict[str, Constant]:
-        """Values of all runtime scalars, defaults filled in. Raises `ArgumentError` for unknown, missing or odd ones."""
+        """Values of all runtime scalars, defaults filled in. Raises `ArgumentError` for unknown or missing ones."""
         from asc_sched.run.arguments import bind_scalars
 
         return bind_scalars(self, given)
@@ -143,9 +143,9 @@ def op(
     """Declare an elementwise computation, from text or from a function.
 
     ``op("z = x + y")``: names assigned and not used again are outputs, the others inputs, in order of appearance or as
-    `inputs` lists them. `scalars` names runtime scalars: a list of names (float32), or a mapping from names to a default
-    value, a dtype name, or None. ``@op`` on a function traces it: positional parameters are tensors, keyword-only ones
-    runtime scalars. `name` defaults to the function's, or is made from the functions used. Raises `DeclarationError`.
+    `inputs` lists them. `scalars` names runtime scalars: a list of names (float32), or a mapping from names to a
+    default value, a dtype name, or None. ``@op`` on a function traces it: positional parameters are tensors,
+    keyword-only ones runtime scalars. `name` defaults to the function's, or is made from the functions used. Raises `DeclarationError`.
     """
     if declaration is None:
         return lambda function: op(function, name=name)

@@ -91,7 +91,8 @@ class Kernel:
         """Run on CPU or NPU tensors of the compiled dtypes and shape; see `Op.__call__`."""
         from asc_sched.run.launch import launch
 
-        return launch(self, tensors, out, scalars, backend)
+        result: torch.Tensor | tuple[torch.Tensor, ...] = launch(self, tensors, out, scalars, backend)
+        return result
 
     def __repr__(self) -> str:
         size = "any size" if self.shapes is None else f"shape {self.shapes.output}"
@@ -164,7 +165,10 @@ def call_op(
     check_tensors(op, tensors)
     dtypes = tuple(get_dtype(t.dtype) for t in tensors)
     shapes = tuple(tuple(t.shape) for t in tensors)
-    return _compiled(op, shapes, dtypes)(*tensors, out=out, **scalars)
+    from asc_sched.run.launch import launch
+
+    result: torch.Tensor | tuple[torch.Tensor, ...] = launch(_compiled(op, shapes, dtypes), tensors, out, scalars)
+    return result
 
 
 @lru_cache(maxsize=512)

@@ -1,4 +1,7 @@
-"""The command line: `asc-sched`. One module per command; exit code 0 for success, 1 for a failed check, 2 for bad input."""
+"""The command line: `asc-sched`. One module per command.
+
+Exit codes: 0 for success, 1 for a failed check, 2 for bad input.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ def load_op(text: str, scalars: str | None = None) -> Op:
 
         if scalars:
             raise DeclarationError("--scalars goes with a declaration; catalogue ops declare their own")
-        return ops.get(text.strip())
+        found: Op = ops.get(text.strip())
+        return found
     return op(text, scalars=parse_scalars(scalars))
 
 

@@ -29,5 +29,6 @@ def command(as_json: bool) -> None:
                        f"{f.name:<10} {f.detail}")  # fmt: skip
             if not f.found:
                 click.echo(f"{'':19}means: {f.means}\n{'':19}to get it: {f.remedy}")
-        click.echo("\nGenerating, compiling and simulating kernels works here." if ok else "\nThe main job can't run here.")
+        verdict = "Generating, compiling and simulating kernels works here." if ok else "The main job can't run here."
+        click.echo(f"\n{verdict}")
     sys.exit(0 if ok else 1)

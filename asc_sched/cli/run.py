@@ -69,8 +69,9 @@ def _print(report: dict[str, Any]) -> None:
     click.echo(f"cores launched: {report['cores']}")
     for name, out in report["outputs"].items():
         click.echo(
-            f"check of {name} against torch: {out['elements']} elements compared, max abs error "
-            f"{out['max_abs_error']:.3g}, max rel error {out['max_rel_error']:.3g}, {out['mismatches']} outside tolerance"
+            f"check of {name} against torch: {out['elements']} elements compared, "
+            f"max abs error {out['max_abs_error']:.3g}, max rel error {out['max_rel_error']:.3g}, "
+            f"{out['mismatches']} outside tolerance"
         )
     verdict = "OK" if report["ok"] else "FAILED"
     click.echo(click.style(verdict, fg="green" if report["ok"] else "red", bold=True))

@@ -30,11 +30,12 @@ def command(op: str, stage: str, symbolic: bool, **options: Any) -> None:
     if symbolic:
         click.echo(_formulas(kernel))
         return
-    stages = {
+    stages: dict[str, Any] = {
         "op": lambda: str(declared), "tiling": lambda: str(kernel.tiling), "plan": lambda: str(kernel.plan),
         "pyasc": lambda: kernel.source, "ascir": lambda: kernel.asc_ir, "ascendc": lambda: kernel.ascendc,
     }  # fmt: skip
-    click.echo(stages[stage]().rstrip())
+    text: str = stages[stage]()
+    click.echo(text.rstrip())
 
 
 def _generate(declared: Any) -> Any:

@@ -56,7 +56,7 @@ def _header(plan: KernelPlan) -> dict[str, Any]:
     facts = [f"{plan.schedule!r} on {plan.target.name}, by asc_sched {asc_sched.__version__}."]
     t = plan.tiling
     dtypes = ", ".join(f"{x.name} {x.dtype}" for x in (*plan.inputs, *plan.outputs))
-    if t is None or not plan.tiling or plan.dynamic:
+    if t is None or plan.dynamic:
         facts.append(f"Any total_length; tiles of {plan.tile_length} elements, the last one of a core shorter.")
     else:
         facts.append(
@@ -64,8 +64,7 @@ def _header(plan: KernelPlan) -> dict[str, Any]:
             f"in up to {t.max_tile_count} tiles of {t.tile_length}."
         )
     facts.append(f"Tensors: {dtypes}. UB: {plan.ub_bytes} of {plan.ub_capacity} bytes.")
-    summary = "generated pyasc kernel"
-    return {"summary": summary, "facts": [w for f in facts for w in textwrap.wrap(f, 116)]}
+    return {"facts": [w for f in facts for w in textwrap.wrap(f, 116)]}
 
 
 def _arguments(plan: KernelPlan) -> dict[str, Any]:

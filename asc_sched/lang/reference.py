@@ -1,7 +1,8 @@
 """What an op's result must be: its graph evaluated by torch on the CPU.
 
 The contract: 16-bit floating-point values are widened to float32 at the inputs, every function is evaluated in
-float32, and the result is rounded once, at the output or at an explicit cast. Every other dtype is torch's, step by step.
+float32, and the result is rounded once, at the output or at an explicit cast. Every other dtype is torch's, step by
+step.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def evaluate(
             for a in set(node.args):
                 if last_use[a] == i:
                     values[a] = None
-        shape = torch.broadcast_shapes(*(t.shape for t in tensors.values()))
+        shape = torch.broadcast_shapes(*(t.shape for t in tensors.values()))  # type: ignore[no-untyped-call]
         return {
             o.name: _finish(torch, values[o.node], typed.types[o.node].dtype, shape) for o in typed.graph.outputs
         }

@@ -110,7 +110,7 @@ class _Reader:
         constants = [c for c in CONSTANTS if c in self._used]
         if not constants:
             return ""
-        return f" ({constants[0]!r} is a reserved name, a constant here; declare it in inputs=[...] to make it a tensor)"
+        return f" ({constants[0]!r} is a reserved name, a constant; declare it in inputs=[...] to make it a tensor)"
 
     def _as_node(self, value: Any) -> int:
         return value.index if isinstance(value, Value) else self._builder.add("const", (), value)

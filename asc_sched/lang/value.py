@@ -31,7 +31,9 @@ class Value:
 
     def to(self, dtype: str | DType) -> Value:
         """The value rounded or converted to `dtype`, as torch's ``Tensor.to``. Never dropped by the compiler."""
-        return cast(self, dtype)
+        value = cast(self, dtype)
+        assert isinstance(value, Value)
+        return value
 
     def __bool__(self) -> NoReturn:
         raise DeclarationError(
@@ -96,7 +98,7 @@ for _method, _name in _COMPARE.items():
     setattr(Value, f"__{_method}__", _binary(_name)[0])
 for _method, _name in _UNARY.items():
     setattr(Value, f"__{_method}__", lambda self, _name=_name: apply(_name, self))
-Value.__pos__ = lambda self: self  # type: ignore[attr-defined]
+setattr(Value, "__pos__", lambda self: self)  # noqa: B010
 
 
 def apply(name: str, *args: Any) -> Any:
@@ -125,11 +127,21 @@ def cast(value: Any, dtype: str | DType) -> Any:
     return Value(operand._builder, operand._builder.add("cast", (operand.index,), target.name))
 
 
+_PYTHON: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "floor_div": operator.floordiv,
+    "remainder": operator.mod,
+    "neg": operator.neg,
+    "abs": operator.abs,
+}
+
+
 def fold(name: str, operands: Sequence[Any]) -> Constant:
     """A function of constants only: Python's own operators for arithmetic, torch in float64 for the rest."""
-    python = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-              "floor_div": operator.floordiv, "remainder": operator.mod, "neg": operator.neg,
-              "abs": abs}.get(name)  # fmt: skip
+    python = _PYTHON.get(name)
     try:
         if python is not None:
             result = python(*operands)

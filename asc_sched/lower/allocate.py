@@ -42,6 +42,10 @@ class Allocation:
     def temps(self) -> tuple[Slot, ...]:
         return tuple(s for s in self.slots if s.kind is Kind.TEMP)
 
+    def of_kind(self, kind: Kind) -> tuple[int, ...]:
+        """Indices of the slots of one kind, in order."""
+        return tuple(i for i, s in enumerate(self.slots) if s.kind is kind)
+
 
 def allocate(program: Program) -> Allocation:
     """Linear scan over the steps; deterministic."""
@@ -129,3 +133,32 @@ def _last_uses(program: Program) -> list[int]:
     for _, register in program.stores:
         end[register] = len(program.steps)
     return end
+
+
+def bank_colours(program: Program, allocation: Allocation) -> tuple[int, ...]:
+    """0 or 1 per slot, so that the two sources of a binary instruction differ where that is possible.
+
+    Sources whose addresses agree modulo 512 bytes read the same bank groups and take two cycles per repeat, not one.
+    """
+    partners: list[dict[int, None]] = [{} for _ in allocation.slots]
+    for step in program.steps:
+        homes = [allocation.home[s] for s in dict.fromkeys(step.srcs)]
+        if len(homes) == 2 and homes[0] != homes[1] and homes[0] is not None and homes[1] is not None:
+            partners[homes[0]][homes[1]] = None
+            partners[homes[1]][homes[0]] = None
+    colours: list[int | None] = [None] * len(allocation.slots)
+    for root in range(len(colours)):
+        if colours[root] is None:
+            _colour(root, colours, partners)
+    return tuple(c or 0 for c in colours)
+
+
+def _colour(root: int, colours: list[int | None], partners: list[dict[int, None]]) -> None:
+    """Breadth-first two-colouring; an odd cycle leaves one pair alike."""
+    colours[root] = 0
+    queue = [root]
+    for slot in queue:
+        for other in partners[slot]:
+            if colours[other] is None:
+                colours[other] = 1 - (colours[slot] or 0)
+                queue.append(other)

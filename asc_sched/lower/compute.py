@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import attrs
+import numpy as np
 
 from asc_sched.lower.allocate import Allocation, Kind, Slot
 from asc_sched.lower.naming import Namer
-from asc_sched.lower.plan import View
+from asc_sched.lower.plan import Temp, View
 from asc_sched.lower.program import Immediate, Program, ScalarRef, Step
-from asc_sched.target.instructions import ASC_TYPE
+from asc_sched.target.instructions import ASC_TYPE, CARRIER_BITS
+
+_BITS = {f"asc.{c}": bits for c, bits in CARRIER_BITS.items()}
 
 
 @attrs.frozen
@@ -30,15 +34,14 @@ class Locals:
         program: Program,
         allocation: Allocation,
         members: Mapping[tuple[str, str], str],
-        temp_buffers: tuple[str, ...],
+        temps: tuple[Temp, ...],
         namer: Namer,
     ) -> None:
         self.program = program
         self.allocation = allocation
         self._members = members
         self._namer = namer
-        temps = (i for i, s in enumerate(allocation.slots) if s.kind is Kind.TEMP)
-        self._buffer = dict(zip(temps, temp_buffers, strict=True))
+        self._temps = dict(zip(allocation.of_kind(Kind.TEMP), temps, strict=True))
         self._own = self._own_types()
         self._names: dict[tuple[int, str], str] = {}
         self.views: list[View] = []
@@ -65,11 +68,12 @@ class Locals:
     def _make(self, index: int, slot: Slot, asc_type: str) -> str:
         short = asc_type.removeprefix("asc.")
         if slot.kind is Kind.TEMP:
-            buffer = self._buffer[index]
-            base = buffer.removesuffix("_buf")
+            temp = self._temps[index]
+            base = temp.name.removesuffix("_buf")
             first = all(i != index for i, _ in self._names)
             name = self._namer(base if first else f"{base}_{short}")
-            self.views.append(View(name, f"{buffer}.get({asc_type})"))
+            part = f"[{8 * temp.offset_bytes // _BITS[asc_type]}:]" if temp.offset_bytes else ""
+            self.views.append(View(name, f"{temp.name}.get({asc_type}){part}"))
             return name
         local = self._members["VECIN" if slot.kind is Kind.IN else "VECOUT", slot.name]
         if self._own[index] == asc_type:
@@ -106,5 +110,12 @@ def immediate_text(imm: Immediate | None, scalars: Mapping[str, str]) -> str:
         return ""
     if isinstance(imm, ScalarRef):
         return scalars[imm.name]
-    text = repr(imm)
-    return f'float("{text}")' if text in ("inf", "-inf", "nan") else text
+    if isinstance(imm, float) and not math.isfinite(imm):
+        return f'float("{imm}")'
+    return _shortest(imm) if isinstance(imm, float) else repr(imm)
+
+
+def _shortest(value: float) -> str:
+    """The shortest text that rounds to the same float32: immediates are float32 or narrower."""
+    short = str(np.float32(value))
+    return short if float(np.float32(short)) == value else repr(value)

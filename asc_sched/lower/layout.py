@@ -5,42 +5,50 @@ from __future__ import annotations
 import attrs
 
 from asc_sched.errors import QueueLimitError, UbOverflowError
-from asc_sched.lower.allocate import Allocation, Kind
+from asc_sched.lower.allocate import Allocation, Kind, bank_colours
+from asc_sched.lower.program import Program
 from asc_sched.schedule import Schedule
 from asc_sched.target.soc import Target
 
-# Compare reads whole 256-byte repeats, so a buffer may be read past the tile's own elements.
-_ROUND_BYTES = 256
+BANK_PAD = 256  # half of the 512 bytes after which bank groups repeat
 
 
 @attrs.frozen
 class Layout:
-    """The buffers of an allocation under a schedule, as functions of tile_length."""
+    """The buffers of an allocation under a schedule, as functions of tile_length.
+
+    With `colours` (see `bank_colours`), every buffer is a multiple of 512 bytes and those of colour 1 hold their data
+    256 bytes in, so that partners never share bank groups.
+    """
 
     allocation: Allocation
     buffer_num: int
     packed: bool
+    colours: tuple[int, ...] | None = None
     reserve: int = 0
 
-    def buffer_bytes(self, bits: int, tile_length: int) -> int:
-        """Bytes of one buffer: whole 32-byte blocks."""
-        return _round_up(-(-tile_length * bits // 8), 32)
+    def offset_bytes(self, slot: int) -> int:
+        """Where the data starts in a slot's buffer."""
+        return BANK_PAD * self.colours[slot] if self.colours else 0
+
+    def buffer_bytes(self, slot: int, tile_length: int) -> int:
+        """Bytes of one of a slot's buffers."""
+        data = -(-tile_length * self.allocation.slots[slot].bits // 8)
+        return _round_up(data + self.offset_bytes(slot), 2 * BANK_PAD if self.colours else 32)
+
+    def buffers(self, slot: int) -> int:
+        """How many buffers a slot has."""
+        return 1 if self.allocation.slots[slot].kind is Kind.TEMP else self.buffer_num
 
     def total_bytes(self, tile_length: int) -> int:
         """UB bytes of all queues, temporaries and the reserve."""
-        total = self.reserve
-        for slot in self.allocation.slots:
-            number = 1 if slot.kind is Kind.TEMP else self.buffer_num
-            total += number * self.buffer_bytes(slot.bits, tile_length)
-        return total
+        slots = range(len(self.allocation.slots))
+        return self.reserve + sum(self.buffers(s) * self.buffer_bytes(s, tile_length) for s in slots)
 
     @property
     def bytes_per_element(self) -> float:
         """UB bytes that one more element of tile_length costs."""
-        bits = 0
-        for slot in self.allocation.slots:
-            bits += slot.bits * (1 if slot.kind is Kind.TEMP else self.buffer_num)
-        return bits / 8
+        return sum(self.buffers(i) * s.bits for i, s in enumerate(self.allocation.slots)) / 8
 
     def largest_tile(self, target: Target, step: int) -> int:
         """The largest multiple of `step` elements that fits into the UB; 0 if none does."""
@@ -54,11 +62,11 @@ def _round_up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
-def layout_for(allocation: Allocation, schedule: Schedule, target: Target, kernel: str) -> Layout:
+def layout_for(program: Program, allocation: Allocation, schedule: Schedule, target: Target, kernel: str) -> Layout:
     """The layout, after the queue-buffer rules. Raises `QueueLimitError` with the nearest schedule that fits."""
-    layout = Layout(allocation, schedule.buffer_num, schedule.pack_inputs)
-    inputs = sum(s.kind is Kind.IN for s in allocation.slots)
-    outputs = sum(s.kind is Kind.OUT for s in allocation.slots)
+    colours = bank_colours(program, allocation) if schedule.bank_pad else None
+    layout = Layout(allocation, schedule.buffer_num, schedule.pack_inputs, colours)
+    inputs, outputs = len(allocation.of_kind(Kind.IN)), len(allocation.of_kind(Kind.OUT))
     queues = 1 if schedule.pack_inputs and inputs else inputs
     _check_queues(kernel, "input", "VECIN", queues, schedule, target, packable=inputs > 1)
     _check_queues(kernel, "output", "VECOUT", outputs, schedule, target, packable=False)
@@ -88,7 +96,7 @@ def check_ub(layout: Layout, tile_length: int, block_length: int, target: Target
     if used <= target.ub_bytes:
         return used
     largest = layout.largest_tile(target, step)
-    parts = ", ".join(_part(layout, slot_index, tile_length) for slot_index in range(len(layout.allocation.slots)))
+    parts = ", ".join(_part(layout, slot, tile_length) for slot in range(len(layout.allocation.slots)))
     if largest == 0:
         raise UbOverflowError(
             f"{kernel}: {len(layout.allocation.slots)} buffers need {layout.bytes_per_element:g} bytes of UB per "
@@ -103,8 +111,6 @@ def check_ub(layout: Layout, tile_length: int, block_length: int, target: Target
     )
 
 
-def _part(layout: Layout, index: int, tile_length: int) -> str:
-    slot = layout.allocation.slots[index]
-    number = 1 if slot.kind is Kind.TEMP else layout.buffer_num
-    size = layout.buffer_bytes(slot.bits, tile_length)
-    return f"{slot.name}: {number} x {size} = {number * size}"
+def _part(layout: Layout, slot: int, tile_length: int) -> str:
+    number, size = layout.buffers(slot), layout.buffer_bytes(slot, tile_length)
+    return f"{layout.allocation.slots[slot].name}: {number} x {size} = {number * size}"

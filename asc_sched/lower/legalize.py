@@ -1,8 +1,8 @@
 """From a typed graph to a machine program: which instructions compute each function on each dtype.
 
 16-bit floating point is evaluated in float32 and rounded once (`lang/reference.py` has the contract). A single
-instruction in float16 rounds once as well, so it is used where its operands are exact float16 values and its result goes
-nowhere but to an output.
+instruction in float16 rounds once as well, so it is used where its operands are exact float16 values and its result
+goes nowhere but to an output.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Legalizer:
     def _convert(self, index: int, dtype: DType) -> int:
         node = self.graph.nodes[index]
         if node.fn in ("const", "scalar"):
-            return self.build.emit("duplicate", dtype.name, imm=self.immediate(index, dtype))
+            return self._fill(self.immediate(index, dtype), dtype)
         home = self._home[index]
         return self.convert(self._forms[index, home.name], home, dtype)
 
@@ -118,9 +118,18 @@ class Legalizer:
                 return self.convert(half, middle, dtype)
         raise DtypeError(f"no conversion from {source} to {dtype} on this chip")
 
+    def _fill(self, imm: Immediate, dtype: DType) -> int:
+        if isinstance(imm, float) and math.isnan(imm):
+            bits = np.array(math.nan, dtype.numpy).view(f"int{8 * dtype.itemsize}")
+            return self.build.emit("duplicate_bits", dtype.name, imm=int(bits))
+        return self.build.emit("duplicate", dtype.name, imm=imm)
+
     def number(self, index: int) -> bool:
-        """Whether a node is a constant or a runtime scalar, which an instruction can take as its immediate."""
-        return self.graph.nodes[index].fn in ("const", "scalar")
+        """Whether a node is a runtime scalar or a constant that an instruction can take as its immediate."""
+        node = self.graph.nodes[index]
+        if node.fn == "const":
+            return not (isinstance(node.attr, float) and math.isnan(node.attr))
+        return node.fn == "scalar"
 
     def immediate(self, index: int, dtype: DType) -> Immediate:
         """A constant converted to `dtype`, or a reference to a runtime scalar."""
@@ -130,7 +139,7 @@ class Legalizer:
         return constant(node.attr, dtype)
 
     def is_const(self, index: int) -> bool:
-        return self.graph.nodes[index].fn == "const"
+        return self.graph.nodes[index].fn == "const" and self.number(index)
 
     def copy(self, register: int) -> int:
         """The same bits in a register of their own: x * 1 keeps NaN, infinities and the sign of zero."""

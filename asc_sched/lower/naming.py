@@ -6,21 +6,13 @@ import hashlib
 import keyword
 import re
 
+from asc_sched.build.request import CPP_RESERVED
+
 # Parameter names that pyasc takes for its own options (fields of CodegenOptions, CompileOptions, LaunchOptions).
 _PYASC_OPTIONS = frozenset(
     """always_compile auto_sync auto_sync_log bisheng_options capture_exceptions core_num debug insert_sync
     ir_multithreading kernel_type matmul_cube_only opt_level print_ir_before_all run_passes stream strip_loc
     verify_sync""".split()
-)
-# C and C++ words: pyasc emits a kernel's name as it is.
-_CPP = frozenset(
-    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class
-    co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default
-    delete do double dynamic_cast else enum explicit export extern false float for friend goto half if inline int long
-    main mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
-    reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
-    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
-    xor_eq""".split()
 )
 MAX_NAME = 96
 
@@ -39,7 +31,7 @@ def identifier(text: str) -> str:
 
 def is_reserved(name: str) -> bool:
     """Whether pyasc or C++ gives the name a meaning of its own."""
-    return keyword.iskeyword(name) or name in _CPP or name in _PYASC_OPTIONS or name == "asc"
+    return keyword.iskeyword(name) or name in CPP_RESERVED or name in _PYASC_OPTIONS or name == "asc"
 
 
 class Namer:

@@ -12,7 +12,7 @@ from asc_sched.tiling import DeviceFormulas, Tiling
 
 @attrs.frozen
 class Tensor:
-    """One GM argument: `name` as the user wrote it; in generated code `ident` is the argument, `gm` the GlobalTensor."""
+    """One GM argument: `name` is the user's; in generated code `ident` is the argument, `gm` its GlobalTensor."""
 
     name: str
     ident: str
@@ -74,7 +74,7 @@ class Temp:
 
 @attrs.frozen
 class View:
-    """A local tensor of another element type on a buffer: ``name = base.reinterpret_cast(type)`` or ``buf.get(type)``."""
+    """A local tensor on a buffer, of the type wanted: ``name = base.reinterpret_cast(type)`` or ``buf.get(type)``."""
 
     name: str
     statement: str

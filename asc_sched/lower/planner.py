@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from asc_sched.errors import ScheduleError
 from asc_sched.lang.dtypes import DType
-from asc_sched.lang.infer import TypedGraph
+from asc_sched.lang.infer import TypedGraph, infer
 from asc_sched.lang.printer import statements
 from asc_sched.lower.allocate import Allocation, Kind, allocate
 from asc_sched.lower.compute import Locals, compute_statements
@@ -18,10 +19,13 @@ from asc_sched.lower.naming import MAX_NAME, Namer, identifier, is_reserved
 from asc_sched.lower.plan import KernelPlan, Member, Queue, ScalarArg, Temp, Tensor
 from asc_sched.lower.program import Program
 from asc_sched.schedule import Schedule
-from asc_sched.target.soc import Target
+from asc_sched.target.soc import Target, get_target
 from asc_sched.tiling import Alignment, DeviceFormulas, dynamic_formulas, prove_coverage, resolve, static_formulas
 from asc_sched.tiling.auto import auto_schedule
 from asc_sched.tiling.binding import check_tile_length
+
+if TYPE_CHECKING:
+    from asc_sched.declare import Op
 
 ANY_SIZE = 1 << 26
 
@@ -69,7 +73,7 @@ def kernel_name(op_name: str, typed: TypedGraph) -> str:
     suffix = dtypes[0] if len(set(dtypes)) == 1 else "_".join(dtypes)
     if len(suffix) > MAX_NAME // 2:
         suffix = identifier(suffix * 2)[-12:]
-    name = identifier(f"{identifier(op_name)[: MAX_NAME // 2]}_{suffix}" if len(op_name) < 40 else f"{op_name}_{suffix}")
+    name = identifier(f"{op_name}_{suffix}")
     return f"{name}_kernel" if is_reserved(name) else name
 
 
@@ -77,7 +81,7 @@ def plan_kernel(
     lowered: Lowered, *, name: str, total_length: int | None, schedule: Schedule, target: Target
 ) -> KernelPlan:
     """Everything decided. `total_length` None plans a kernel of any size. Raises `ScheduleError` subclasses."""
-    layout = layout_for(lowered.allocation, schedule, target, name)
+    layout = layout_for(lowered.program, lowered.allocation, schedule, target, name)
     align = Alignment.of(lowered.itemsizes, target)
     step = align.datablock_length
     largest = layout.largest_tile(target, step)
@@ -87,11 +91,16 @@ def plan_kernel(
         formulas = dynamic_formulas(schedule.core_split, align, tile_length)
     else:
         tiling = resolve(
-            schedule, total_length=total_length, itemsizes=lowered.itemsizes, target=target, max_tile_length=largest or step
+            schedule,
+            total_length=total_length,
+            itemsizes=lowered.itemsizes,
+            target=target,
+            max_tile_length=largest or step,
         )
         tile_length, block_length = tiling.tile_length, tiling.block_length
         prove_coverage(tiling)
-        formulas = static_formulas(tiling) if total_length else dynamic_formulas(schedule.core_split, align, tile_length)
+        dynamic = dynamic_formulas(schedule.core_split, align, tile_length)
+        formulas = static_formulas(tiling) if total_length else dynamic
     ub_bytes = check_ub(layout, tile_length, block_length, target, step, name)
     plan = _Writer(lowered, layout, name, formulas, tile_length).plan(schedule, target)
     return attrs.evolve(plan, tiling=tiling, ub_bytes=ub_bytes, dynamic=not total_length)
@@ -137,12 +146,9 @@ class _Writer:
 
     def plan(self, schedule: Schedule, target: Target) -> KernelPlan:
         queues = (*self._in_queues(), *self._out_queues())
-        temps = tuple(
-            Temp(self.namer(f"{s.name}_buf"), self.layout.buffer_bytes(s.bits, self.tile_length))
-            for s in self.lowered.allocation.temps
-        )
+        temps = tuple(self._temp(slot) for slot in self.layout.allocation.of_kind(Kind.TEMP))
         members = {(q.position, m.tensor.name): m.local for q in queues for m in q.members}
-        locals_ = Locals(self.lowered.program, self.lowered.allocation, members, tuple(t.name for t in temps), self.namer)
+        locals_ = Locals(self.lowered.program, self.lowered.allocation, members, temps, self.namer)
         scalars = {s.name: s.ident for s in self.scalars}
         written = compute_statements(locals_, scalars, self.count)
         return KernelPlan(
@@ -154,27 +160,40 @@ class _Writer:
             ub_bytes_per_element=self.layout.bytes_per_element,
         )  # fmt: skip
 
-    def _bits(self, kind: Kind) -> dict[str, int]:
-        return {s.name: s.bits for s in self.lowered.allocation.slots if s.kind is kind}
+    def _temp(self, slot: int) -> Temp:
+        name = self.namer(f"{self.layout.allocation.slots[slot].name}_buf")
+        return Temp(name, self.layout.buffer_bytes(slot, self.tile_length), self.layout.offset_bytes(slot))
 
     def _in_queues(self) -> list[Queue]:
-        sizes = {n: self.layout.buffer_bytes(b, self.tile_length) for n, b in self._bits(Kind.IN).items()}
-        if not self.layout.packed or len(sizes) < 2:
-            return [self._queue(self.tensors[n], "VECIN", size) for n, size in sizes.items()]
-        members, offset = [], 0
-        for name, size in sizes.items():
-            tensor = self.tensors[name]
-            members.append(Member(tensor, self.namer(f"{tensor.ident}_local"), offset))
-            offset += size
+        slots = self.layout.allocation.of_kind(Kind.IN)
+        if not self.layout.packed or len(slots) < 2:
+            return [self._queue(slot, self.tensors, "VECIN") for slot in slots]
+        members, start = [], 0
+        for slot in slots:
+            tensor = self.tensors[self.layout.allocation.slots[slot].name]
+            members.append(Member(tensor, self.namer(f"{tensor.ident}_local"), start + self.layout.offset_bytes(slot)))
+            start += self.layout.buffer_bytes(slot, self.tile_length)
         asc_type = f"asc.{members[0].tensor.dtype.asc}"
         name, local = self.namer("in_queue"), self.namer("in_local")
-        return [Queue(name, local, "VECIN", asc_type, self.layout.buffer_num, offset, tuple(members))]
+        return [Queue(name, local, "VECIN", asc_type, self.layout.buffer_num, start, tuple(members))]
 
     def _out_queues(self) -> list[Queue]:
-        sizes = {n: self.layout.buffer_bytes(b, self.tile_length) for n, b in self._bits(Kind.OUT).items()}
-        return [self._queue(self.results[n], "VECOUT", size) for n, size in sizes.items()]
+        return [self._queue(slot, self.results, "VECOUT") for slot in self.layout.allocation.of_kind(Kind.OUT)]
 
-    def _queue(self, tensor: Tensor, position: str, size: int) -> Queue:
-        member = Member(tensor, self.namer(f"{tensor.ident}_local"), 0)
+    def _queue(self, slot: int, tensors: dict[str, Tensor], position: str) -> Queue:
+        tensor = tensors[self.layout.allocation.slots[slot].name]
+        size, offset = self.layout.buffer_bytes(slot, self.tile_length), self.layout.offset_bytes(slot)
+        member = Member(tensor, self.namer(f"{tensor.ident}_local"), offset)
+        local = self.namer(f"{tensor.ident}_buffer") if offset else member.local
         name, asc_type = self.namer(f"{tensor.ident}_queue"), f"asc.{tensor.dtype.asc}"
-        return Queue(name, member.local, position, asc_type, self.layout.buffer_num, size, (member,))
+        return Queue(name, local, position, asc_type, self.layout.buffer_num, size, (member,))
+
+
+def schedule_for(op: Op, *, shape: Any, dtype: Any, target: str | Target | None = None) -> Schedule:
+    """`Schedule.auto`: the rule's choice for an op on tensors of `shape` (None: any size) and `dtype`."""
+    from asc_sched.run.shapes import resolve_shapes
+
+    shapes = None if shape is None else resolve_shapes(op, shape)
+    typed = infer(op.graph, op.input_dtypes(dtype), frozenset() if shapes is None else shapes.zero_dim)
+    total_length = None if shapes is None else shapes.total_length
+    return default_schedule(lower_op(typed), total_length, get_target() if target is None else get_target(target))

@@ -77,7 +77,7 @@ def bind_scalars(op: Op, given: Mapping[str, Any]) -> dict[str, Constant]:
 def _scalar(op: Op, scalar: Scalar, value: Any) -> Constant:
     if value is None:
         raise ArgumentError(f"{op.name}: the runtime scalar {scalar.name!r} has no default; pass {scalar.name}=...")
-    if hasattr(value, "item") and getattr(value, "size", 1) in (1,) or hasattr(value, "numel") and value.numel() == 1:
+    if hasattr(value, "item") and getattr(value, "shape", None) in ((), (1,)):
         value = value.item()
     if not isinstance(value, (bool, int, float)):
         raise ArgumentError(f"{op.name}: {scalar.name} must be a number, not {type(value).__name__}")

@@ -9,6 +9,7 @@ import attrs
 
 from asc_sched.lang.dtypes import DType, get_dtype
 from asc_sched.lang.graph import Constant
+from asc_sched.run.launch import launch
 
 if TYPE_CHECKING:
     import torch
@@ -90,7 +91,7 @@ def check_kernel(
     given = dict(scalars or {})
     inputs = random_inputs(kernel, seed)
     given |= {s.name: 1.5 for s in kernel.op.scalars if s.default is None and s.name not in given}
-    results = kernel(*inputs, backend=backend, **given)
+    results = launch(kernel, inputs, None, given, backend)
     results = results if isinstance(results, tuple) else (results,)
     expected = kernel.op.reference(*inputs, **given)
     names = kernel.op.outputs

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 from importlib import metadata
+from pathlib import Path
 
 import attrs
 
@@ -45,7 +46,7 @@ def _package(name: str, wanted: str | None = None) -> Finding:
 
 def _cann() -> Finding:
     home = os.environ.get("ASCEND_HOME_PATH")
-    found = bool(home) and os.path.isdir(str(home))
+    found = bool(home) and Path(str(home)).is_dir()
     detail = str(home) if home else "ASCEND_HOME_PATH is not set"
     if home and not found:
         detail = f"ASCEND_HOME_PATH={home} is no folder"
@@ -66,7 +67,7 @@ def _compiler() -> Finding:
 
 
 def _npu() -> Finding:
-    devices = sorted(d for d in os.listdir("/dev") if d.startswith("davinci") and d[7:].isdigit())
+    devices = sorted(d.name for d in Path("/dev").glob("davinci*") if d.name[7:].isdigit())
     return Finding(
         "NPU", bool(devices), ", ".join(devices) or "no /dev/davinci*",
         "kernels can't run on hardware from here; the simulator runs and times them",

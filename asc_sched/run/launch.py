@@ -1,4 +1,4 @@
-"""A kernel on tensors: arguments checked, memory laid out as the kernel reads it, results as torch would return them."""
+"""A kernel on tensors: arguments checked, memory laid out as the kernel reads it, results as torch has them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ def _result(
 
 def _storage_order(tensor: torch.Tensor, layout: torch.Tensor) -> torch.Tensor:
     """The tensor's elements as a 1-d view in the order in which `layout` has them in memory."""
-    order = sorted(range(layout.dim()), key=lambda d: (-layout.stride(d), d))
+    strides = layout.stride()
+    order = sorted(range(layout.dim()), key=lambda d: (-strides[d], d))
     return tensor.permute(order).reshape(-1)
 
 
