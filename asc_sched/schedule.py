@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import numbers
+import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -37,11 +38,11 @@ def _show(value: object) -> str:
 
 def _nearest_int(value: object, low: int, high: int) -> int | None:
     """What a caller may have meant by a value that isn't an int in [low, high]."""
-    if isinstance(value, str) and value.strip().lstrip("+-").isdecimal() and len(value) < 30:
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,20}\s*", value):
         value = int(value)
-    if isinstance(value, numbers.Real) and value == value:
-        return round(min(max(float(value), float(low)), float(high)))
-    return None
+    if not isinstance(value, numbers.Real) or value != value:
+        return None
+    return low if value <= low else high if value >= high else round(float(value))
 
 
 def _as_int(name: str, value: object, low: int, high: int, error: type[ScheduleError], optional: bool) -> int:

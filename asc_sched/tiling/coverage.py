@@ -83,6 +83,23 @@ def _check_sizes(tiling: Tiling) -> None:
         raise CoverageError(
             f"base_units={t.base_units} and extra_units={t.extra_units} give some of the {t.core_num} cores no work"
         )
+    _check_units(t)
+
+
+def _check_units(t: Tiling) -> None:
+    """The cores' units are all there are, with none left over where the split is even."""
+    last, dealt = t.core_num - 1, t.base_units * t.core_num + t.extra_units
+    if dealt < t.units:
+        raise CoverageError(
+            f"elements [{dealt * t.unit_length}, {t.total_length}) belong to no core: core {last}, the last, stops at "
+            f"{dealt * t.unit_length}, as the cores have {dealt} of {t.units} units"
+        )
+    if t.core_split == "even" and dealt > t.units:
+        start = t.unit_length * (t.base_units * last + min(last, t.extra_units))
+        raise CoverageError(
+            f"core {last} has elements [{start}, {dealt * t.unit_length}) by its units, as the cores have {dealt}, and "
+            f"there are {t.units} in [0, {t.total_length})"
+        )
 
 
 def _check_tiles(tiling: Tiling, core: int, start: int, length: int) -> int:

@@ -50,7 +50,10 @@ class DeviceFormulas:
         return (*defined, "tile")
 
     def renamed(self, names: Mapping[str, str]) -> DeviceFormulas:
-        """The same formulas under other names, for a kernel that has an argument `length`, say."""
+        """The same formulas with some of their names changed, for a kernel that has an argument `length`, say."""
+        names = {name: names[name] for name in self.names if name in names}
+        if len({names.get(name, name) for name in self.names}) < len(self.names):
+            raise ValueError(f"renaming {names} gives two names of {', '.join(self.names)} the same name")
         pattern = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
         def new(text: str) -> str:

@@ -22,7 +22,7 @@ class _Exact(sympy.Function):  # type: ignore[misc]
     @classmethod
     def eval(cls, *args: Any) -> Any:
         for arg in args:
-            if arg.is_integer is False:
+            if arg.is_Float or arg.is_integer is False:
                 raise TypeError(f"{cls.__name__} takes integers, not {arg}")
         if all(arg.is_Integer for arg in args):
             return sympy.Integer(cls.exact(*(int(arg) for arg in args)))
