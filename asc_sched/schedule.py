@@ -42,7 +42,10 @@ def _nearest_int(value: object, low: int, high: int) -> int | None:
         value = int(value)
     if not isinstance(value, numbers.Real) or value != value:
         return None
-    return low if value <= low else high if value >= high else round(float(value))
+    if isinstance(value, numbers.Integral):
+        return min(max(int(value), low), high)
+    number = float(value)
+    return low if number <= low else high if number >= high else round(number)
 
 
 def _as_int(name: str, value: object, low: int, high: int, error: type[ScheduleError], optional: bool) -> int:

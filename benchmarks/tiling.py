@@ -24,7 +24,7 @@ ITEMSIZES = {"int8": 1, "float16": 2, "int16": 2, "bfloat16": 2, "float32": 4, "
 
 
 def plain(total_length: int, schedule: Schedule, itemsize: int) -> list[int]:
-    """Unit, launched cores, tile_length; then start, length, tiles and tail of the first, a middle and the last core."""
+    """Unit, launched cores, tile_length; then start, length, tiles, tail of the first, a middle and the last core."""
     core_num, tiles = schedule.core_num or 1, (schedule.tile_num or 1) * schedule.buffer_num
     line, datablock = 512 // itemsize, 32 // itemsize
     even = schedule.core_split == "even"
