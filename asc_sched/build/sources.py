@@ -10,17 +10,15 @@ import ast
 import re
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import attrs
 from asc.codegen.function import Function, FunctionLocation
 
 _DEF = re.compile(r"^def\s+\w+\s*\(", re.MULTILINE)
 _pyasc_lines, _pyasc_node = Function.get_source_lines, Function.get_function_node
 
 
-@attrs.frozen
-class _Text:
+class _Text(NamedTuple):
     """A module that exists as text only: its lines, and its top-level functions by first line (decorators included)."""
 
     lines: list[str]
@@ -45,19 +43,20 @@ def forget(filename: str) -> None:
     _texts.pop(filename, None)
 
 
-def _known(fn: Any) -> tuple[_Text, ast.FunctionDef] | None:
+def _known(fn: Any) -> tuple[_Text, ast.FunctionDef, int] | None:
     code = getattr(fn, "__code__", None)
-    text = None if code is None else _texts.get(code.co_filename)
-    node = None if text is None else text.functions.get(code.co_firstlineno)
-    return None if text is None or node is None else (text, node)
+    if code is None or code.co_filename not in _texts:
+        return None
+    text, first = _texts[code.co_filename], code.co_firstlineno
+    return (text, text.functions[first], first) if first in text.functions else None
 
 
 def _lines(fn: Any) -> Any:
     known = _known(fn)
     if known is None:
         return _pyasc_lines(fn)
-    first = fn.__code__.co_firstlineno
-    return known[0].lines[first - 1 : known[1].end_lineno], first
+    text, node, first = known
+    return text.lines[first - 1 : node.end_lineno], first
 
 
 def _node(fn: Any) -> Any:

@@ -21,7 +21,7 @@ from asc_sched.build.protocol import Disconnected, recv_frame, send_frame
 #: Seconds between two looks at whether the parent still lives, while idle.
 ORPHAN_POLL_S = 2.0
 #: Seconds the worker grants itself beyond the parent's time limit before it ends itself (the parent may be gone).
-GRACE_S = 5.0
+GRACE_S = 2.0
 SCRATCH_FD = 2
 
 
