@@ -13,6 +13,7 @@ from asc_sched.build import ArgType, LowerRequest, lower, lower_file, pyasc_vers
 from asc_sched.errors import CompileError, DtypeError
 from tests.build import kernels
 from tests.build.kernels import F32, I32, exp_request, tiny
+from tests.build.processes import python
 
 
 def refused(request: LowerRequest) -> str:
@@ -66,9 +67,7 @@ def test_text_does_not_depend_on_the_hash_seed_of_the_caller(seed: str, tmp_path
         " arg_types=(ArgType('pointer', 'int32'), k.I32)), cache=None)\n"
         "import sys; sys.stdout.write(r.asc_ir + r.ascendc)"
     )
-    root = Path(__file__).parents[2]
-    env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    done = python(code, cwd=tmp_path, env={"PYTHONHASHSEED": seed})
     types = (ArgType("pointer", "int32"), I32)
     here = lower(LowerRequest(source=kernels.CARRIED, entry="carried", arg_types=types), cache=None)
     assert done.stdout == here.asc_ir + here.ascendc
@@ -108,7 +107,9 @@ def test_options_of_the_decorator_count_and_the_requests_win() -> None:
     body = "asc.printf('hi')"
     plain = tiny("k", body)
     stripped = LowerRequest(**{**_fields(plain), "options": {"strip_loc": True}})
-    in_source = LowerRequest(**{**_fields(plain), "source": plain.source.replace("@asc.jit", "@asc.jit(strip_loc=True)")})
+    in_source = LowerRequest(
+        **{**_fields(plain), "source": plain.source.replace("@asc.jit", "@asc.jit(strip_loc=True)")}
+    )
     undone = LowerRequest(**{**_fields(in_source), "options": {"strip_loc": False}})
     with_lines, without = 'loc("k.py":', "loc(unknown)"
     assert with_lines in lower(plain, cache=None).asc_ir
