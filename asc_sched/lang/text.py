@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import keyword
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -24,11 +26,20 @@ _BINARY = {
 }  # fmt: skip
 _UNARY = {ast.USub: "neg", ast.Invert: "bitwise_not"}
 _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
-_INSTEAD = {
-    ast.BoolOp: "use & and | on comparisons (or logical_and, logical_or)",
-    ast.Subscript: "an op is elementwise: pass the slice as an argument",
-    ast.Attribute: "call functions by their plain name: exp(x)",
-    ast.Lambda: "'lambda' is a reserved word of Python",
+_ALLOWED = "allowed: names, numbers, operators, function calls, a if condition else b"
+# What can't be used, in a user's words, and what to use in its place.
+_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.BoolOp: ("'and' and 'or'", "use & and | on comparisons (or logical_and, logical_or)"),
+    ast.Subscript: ("an index", "an op is elementwise: pass the slice as an argument"),
+    ast.Attribute: ("an attribute", "call functions by their plain name: exp(x)"),
+    ast.Lambda: ("'lambda', a reserved word of Python,", _ALLOWED),
+    ast.Yield: ("'yield', a reserved word of Python,", _ALLOWED),
+    ast.Await: ("'await', a reserved word of Python,", _ALLOWED),
+    ast.NamedExpr: ("':='", "assign in a statement of its own: t = ...; z = f(t)"),
+    ast.BinOp: ("'@', the matrix product,", "an op is elementwise"),
+    ast.JoinedStr: ("a text", _ALLOWED),
+    ast.List: ("a list", _ALLOWED),
+    ast.Tuple: ("a tuple", _ALLOWED),
 }
 
 
@@ -59,18 +70,28 @@ def _read(text: str) -> ast.Module:
 
 
 def _syntax_error(text: str, error: SyntaxError) -> DeclarationError:
-    words = "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
-    reserved = [w for w in words if keyword.iskeyword(w)]
+    shown = repr(text.strip()[:200])
+    reserved = _reserved_name(textwrap.dedent(text).strip())
     if reserved:
         return DeclarationError(
-            f"{text.strip()!r}: {reserved[0]!r} is a reserved word of Python and can't name a value; use "
-            f"{reserved[0] + '_'!r}"
+            f"{shown}: {reserved!r} is a reserved word of Python and can't name a value; use {reserved + '_'!r}"
         )
     if "nested" in str(error.msg):
         return DeclarationError("expression too deep for Python's parser; name intermediate results: t = ...; z = f(t)")
-    return DeclarationError(
-        f"{text.strip()!r}: {error.msg} (line {error.lineno}, column {error.offset}); expected 'name = expression'"
-    )
+    place = "" if error.lineno is None else f" (line {error.lineno}, column {error.offset})"
+    return DeclarationError(f"{shown}: {error.msg}{place}; expected 'name = expression'")
+
+
+def _reserved_name(text: str) -> str | None:
+    """The reserved word that stands where a name belongs: with ``_`` added to it the text can be read."""
+    words = dict.fromkeys(w for w in re.findall(r"\w+", text) if keyword.iskeyword(w))
+    for chosen in (*([w] for w in words), list(words)):
+        pattern = rf"\b({'|'.join(chosen)})\b"
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            if chosen:
+                ast.parse(re.sub(pattern, r"\1_", text))
+                return chosen[0]
+    return None
 
 
 class _Reader:
@@ -108,9 +129,10 @@ class _Reader:
 
     def _hint(self) -> str:
         constants = [c for c in CONSTANTS if c in self._used]
-        if not constants:
-            return ""
-        return f" ({constants[0]!r} is a reserved name, a constant; declare it in inputs=[...] to make it a tensor)"
+        if constants:
+            return f" ({constants[0]!r} is a reserved name, a constant; declare it in inputs=[...] to make it a tensor)"
+        words = [w for w in ("True", "False") if re.search(rf"\b{w}\b", self._text)]
+        return f" ({words[0]!r} is a reserved word of Python, a constant; use {words[0] + '_'!r})" if words else ""
 
     def _as_node(self, value: Any) -> int:
         return value.index if isinstance(value, Value) else self._builder.add("const", (), value)
@@ -188,8 +210,8 @@ class _Reader:
             return apply(_COMPARE[type(node.ops[0])], *args)
         if isinstance(node, ast.Call):
             return self._call(node, args)
-        instead = _INSTEAD.get(type(node), "allowed: names, numbers, operators, function calls, a if condition else b")
-        raise self._error(node, f"{type(node).__name__} can't be used in a declaration; {instead}")
+        what, instead = _REFUSED.get(type(node), (type(node).__name__, _ALLOWED))
+        raise self._error(node, f"{what} can't be used in a declaration; {instead}")
 
     def _unary(self, node: ast.UnaryOp, arg: Any) -> Any:
         if isinstance(node.op, ast.UAdd):
@@ -201,6 +223,8 @@ class _Reader:
     def _constant(self, node: ast.Constant) -> Constant:
         if isinstance(node.value, (bool, int, float)):
             return node.value
+        if node.value is None:
+            raise self._error(node, "'None' is a reserved word of Python and can't name a value; use 'None_'")
         raise self._error(node, f"{node.value!r} is not a number")
 
     def _name(self, node: ast.Name) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
@@ -127,22 +128,33 @@ def cast(value: Any, dtype: str | DType) -> Any:
     return Value(operand._builder, operand._builder.add("cast", (operand.index,), target.name))
 
 
+# What Python computes itself before a traced function's operands reach us: text declarations do the same.
 _PYTHON: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "floor_div": operator.floordiv,
-    "remainder": operator.mod,
-    "neg": operator.neg,
-    "abs": operator.abs,
-}
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+    "floor_div": operator.floordiv, "remainder": operator.mod, "pow": operator.pow, "neg": operator.neg,
+    "abs": operator.abs, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq, "ne": operator.ne, "bitwise_and": operator.and_, "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor, "bitwise_not": operator.invert, "shift_left": operator.lshift,
+    "shift_right": operator.rshift,
+}  # fmt: skip
+MAX_CONSTANT_BITS = 4096
+
+
+def _check_size(name: str, operands: Sequence[Any]) -> None:
+    """Refuses integer powers and shifts that would fill the memory: no element type has a use for them."""
+    if name not in ("pow", "shift_left") or not all(isinstance(o, int) for o in operands):
+        return
+    base, exponent = operands
+    bits = (abs(base) - 1).bit_length() * exponent if name == "pow" else base.bit_length() + exponent
+    if base and bits > MAX_CONSTANT_BITS:
+        raise OverflowError(f"it has about {bits} bits, more than {MAX_CONSTANT_BITS}")
 
 
 def fold(name: str, operands: Sequence[Any]) -> Constant:
-    """A function of constants only: Python's own operators for arithmetic, torch in float64 for the rest."""
+    """A function of constants only: Python's own operators where there is one, torch in float64 for the rest."""
     python = _PYTHON.get(name)
     try:
+        _check_size(name, operands)
         if python is not None:
             result = python(*operands)
         else:
@@ -150,10 +162,12 @@ def fold(name: str, operands: Sequence[Any]) -> Constant:
 
             wide = [torch.tensor(o, dtype=torch.float64 if isinstance(o, float) else None) for o in operands]
             result = FUNCTIONS[name].torch(*wide).item()
-    except (ArithmeticError, RuntimeError, TypeError) as error:
-        shown = ", ".join(map(repr, operands))
-        raise DeclarationError(f"constant {name}({shown}) has no value: {error}") from error
-    assert isinstance(result, (bool, int, float))
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
+        shown = ", ".join(map(reprlib.repr, operands))
+        raise DeclarationError(f"constant {name}({shown}) has no value: {error}") from None
+    if not isinstance(result, (bool, int, float)):
+        shown = ", ".join(map(reprlib.repr, operands))
+        raise DeclarationError(f"constant {name}({shown}) is {result!r}, which is not a real number")
     return result
 
 
