@@ -68,7 +68,7 @@ def random_case(rng: random.Random) -> tuple[int, Schedule, tuple[int, ...], str
     itemsizes = tuple(ITEMSIZES[dtype] for dtype in rng.choices(sorted(ITEMSIZES), k=rng.randint(1, 5)))
     schedule = Schedule(
         core_num=rng.randint(1, TARGETS[target].vector_cores),
-        tile_num=max(rng.randint(1, 2 ** rng.randint(0, 10)), total_length >> 30),
+        tile_num=max(rng.randint(1, 2 ** rng.randint(0, 10)), (total_length >> 30) + 1),
         buffer_num=rng.randint(1, 8),
         core_split=rng.choice(["even", "even", "ceil"]),
     )

@@ -33,7 +33,7 @@ def blocks(tiling: Tiling) -> list[tuple[int, int]]:
 def test_blocks_and_tiles_equal_the_plain_integer_split(
     total_length: int, core_num: int, tile_num: int, buffer_num: int, split: str, itemsizes: list[int]
 ) -> None:
-    tile_num = max(tile_num, total_length >> 30)  # a tile's length is int32
+    tile_num = max(tile_num, (total_length >> 30) + 1)  # a tile's length is int32
     schedule = Schedule(core_num=core_num, tile_num=tile_num, buffer_num=buffer_num, core_split=split)
     tiling = resolve(schedule, total_length=total_length, itemsizes=tuple(itemsizes))
     unit, expected = plain_blocks(total_length, core_num, split, min(itemsizes))
