@@ -71,18 +71,19 @@ def simulate(
     values, buffers = _bind(func, args, frozenset(outputs or ()))
     gm = Gm(buffers)
     findings = Findings(strict)
-    cores = []
+    instructions = bytes_read = bytes_written = ub_bytes = 0
     for number in range(core_num):
         core = ExecutingCore(number, core_num, target, findings, _names(func), gm=gm)
         program.run(core, values)
         gm.finish_core(number)
-        cores.append((core.instructions, core.bytes_read, core.bytes_written, core.pipe.peak))
+        instructions += core.instructions
+        bytes_read += core.bytes_read
+        bytes_written += core.bytes_written
+        ub_bytes = max(ub_bytes, core.pipe.peak)
     if outputs is not None:
         _check_written(func, gm, findings)
-    totals = [sum(c[i] for c in cores) for i in range(3)]
-    return SimReport(
-        func.name, core_num, *totals, max((c[3] for c in cores), default=0), tuple(findings.warnings)
-    )
+    warnings = tuple(findings.warnings)
+    return SimReport(func.name, core_num, instructions, bytes_read, bytes_written, ub_bytes, warnings)
 
 
 def stream(
@@ -158,7 +159,8 @@ def _buffer(func: Func, arg: Arg, actual: Argument, is_output: bool, need_data: 
             raise ArgumentError(f"argument {arg.name} of kernel {func.name} needs an array, got {actual}")
         return GmBuffer(arg.name, dtype, np.empty(0, np.uint8), 0, actual.nbytes)
     if not isinstance(actual, np.ndarray):
-        raise ArgumentError(f"argument {arg.name} of kernel {func.name} is an array of {dtype}, got {type(actual).__name__}")
+        kind = type(actual).__name__
+        raise ArgumentError(f"argument {arg.name} of kernel {func.name} is an array of {dtype}, got {kind}")
     if not _fits(actual.dtype, dtype):
         raise ArgumentError(f"argument {arg.name} of kernel {func.name} is an array of {dtype}, got {actual.dtype}")
     if not actual.flags.c_contiguous:

@@ -13,12 +13,13 @@ from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 from asc_sched.sim import errors
+from asc_sched.sim.dtypes import UINT8
 from asc_sched.sim.errors import HardwareError
 from asc_sched.sim.instructions import Instruction
-from asc_sched.sim.patterns import FULL_MASK, CopyPlan, Masked
+from asc_sched.sim.patterns import CMP_MASK_BYTES, FULL_MASK, CopyPlan, Masked, Stride
 from asc_sched.sim.queues import Buffer, Clock, PipeState, Queue, State, TBuf, round_up
 from asc_sched.sim.stream import Loc, Pipe
-from asc_sched.sim.values import GlobalTensor, LocalTensor, Params
+from asc_sched.sim.values import GlobalTensor, LocalTensor
 from asc_sched.target import Target
 
 log = logging.getLogger("asc_sched.sim")
@@ -59,7 +60,9 @@ class Core:
     #: Runs loops in place of `machine.Loop` where many iterations are interpreted at once (`symbolic`).
     loop_driver: Any = None
 
-    def __init__(self, number: int, core_num: int, target: Target, findings: Findings, arg_names: Sequence[str]) -> None:
+    def __init__(
+        self, number: int, core_num: int, target: Target, findings: Findings, arg_names: Sequence[str]
+    ) -> None:
         self.number = number
         self.core_num = core_num
         self.target = target
@@ -89,7 +92,8 @@ class Core:
         if queue.buffers:
             self.fail(errors.QueueSetupError, loc, f"init_buffer sets up the queue of {queue.loc} a second time")
         if num <= 0 or nbytes <= 0:
-            self.fail(errors.QueueSetupError, loc, f"init_buffer with {num} buffers of {nbytes} bytes: both must be positive")
+            text = f"init_buffer with {num} buffers of {nbytes} bytes: both must be positive"
+            self.fail(errors.QueueSetupError, loc, text)
         pipe = self.pipe
         for index in range(num):
             queue.buffers.append(Buffer(queue, index, pipe.allocate(nbytes), round_up(nbytes)))
@@ -143,15 +147,16 @@ class Core:
             self.fail(errors.QueueSetupError, loc, f"alloc_tensor on the queue of {queue.loc} before init_buffer")
         buffer = queue.take()
         if buffer is None:
+            count = len(queue.buffers)
             self.fail(
                 errors.AllocError,
                 loc,
-                f"alloc_tensor waits for ever: none of the queue's {len(queue.buffers)} buffers is free ({queue.states()})",
+                f"alloc_tensor waits for ever: none of the queue's {count} buffers is free ({queue.states()})",
             )
             raise AssertionError  # AllocError is fatal
         buffer.state, buffer.loc, buffer.tile = State.HELD, loc, tuple(self.tile)
         if buffer.drained is not None:
-            self.release_event(queue.drain, queue.fill)
+            self.free_event(queue.drain, queue.fill, buffer.event)
             self.wait_clock(queue.fill, buffer.drained)
             buffer.drained = None
         self.queue_op("alloc", queue, buffer, loc)
@@ -161,37 +166,31 @@ class Core:
         """`EnQue`: hands the tensor on to the pipe that drains the queue."""
         buffer = tensor.buffer
         if buffer is None or buffer.queue is not queue:
-            owner = "no queue" if buffer is None else f"the {buffer.queue.position} queue of {buffer.queue.loc}"
-            self.fail(errors.EnqueError, loc, f"enque into the {queue.position} queue of {queue.loc}, but the tensor belongs to {owner}")
+            self.fail(errors.EnqueError, loc, f"enque into {queue}, but the tensor belongs to {_owner(buffer)}")
             if buffer is None:
                 return
         if buffer.state is not State.HELD:
-            self.fail(errors.EnqueError, loc, f"enque of a tensor that is already {buffer.state.value} (since {buffer.loc})")
+            text = f"enque of a tensor that is already {buffer.state.value} (since {buffer.loc})"
+            self.fail(errors.EnqueError, loc, text)
             return
         if len(queue.fifo) >= queue.capacity:
-            self.fail(
-                errors.EnqueError,
-                loc,
-                f"enque of a {_ordinal(len(queue.fifo) + 1)} tensor without a deque; the queue's depth is {queue.depth}",
-            )
+            number = _ordinal(len(queue.fifo) + 1)
+            text = f"enque of a {number} tensor without a deque; the queue's depth is {queue.depth}"
+            self.fail(errors.EnqueError, loc, text)
         buffer.state, buffer.loc = State.QUEUED, loc
         buffer.filled = self.take_clock(queue.fill)
-        self.use_event(queue.fill, queue.drain, loc)
+        buffer.event = self._queue_event(queue.fill, queue.drain, loc)
         queue.fifo.append(buffer)
         self.queue_op("enque", queue, buffer, loc)
 
     def deque(self, queue: Queue, loc: Loc) -> Buffer:
         """`DeQue`: the oldest enqueued buffer, ordered after what filled it."""
         if not queue.fifo:
-            self.fail(
-                errors.DequeError,
-                loc,
-                f"deque waits for ever: nothing is enqueued in the {queue.position} queue of {queue.loc}",
-            )
+            self.fail(errors.DequeError, loc, f"deque waits for ever: nothing is enqueued in {queue}")
         buffer = queue.fifo.popleft()
         buffer.state, buffer.loc = State.HELD, loc
         if buffer.filled is not None:
-            self.release_event(queue.fill, queue.drain)
+            self.free_event(queue.fill, queue.drain, buffer.event)
             self.wait_clock(queue.drain, buffer.filled)
             buffer.filled = None
         self.queue_op("deque", queue, buffer, loc)
@@ -201,10 +200,7 @@ class Core:
         """`FreeTensor`: gives the buffer back, for the filling pipe to reuse after what drained it."""
         buffer = tensor.buffer
         if buffer is None or buffer.queue is not queue:
-            owner = "no queue" if buffer is None else f"the {buffer.queue.position} queue of {buffer.queue.loc}"
-            self.fail(
-                errors.FreeError, loc, f"free_tensor on the {queue.position} queue of {queue.loc}, but the tensor belongs to {owner}"
-            )
+            self.fail(errors.FreeError, loc, f"free_tensor on {queue}, but the tensor belongs to {_owner(buffer)}")
             if buffer is None:
                 return
         if buffer.state is not State.HELD:
@@ -213,24 +209,28 @@ class Core:
             return
         buffer.state, buffer.loc = State.FREE, loc
         buffer.drained = self.take_clock(queue.drain)
-        self.use_event(queue.drain, queue.fill, loc)
+        buffer.event = self._queue_event(queue.drain, queue.fill, loc)
         self.queue_op("free", queue, buffer, loc)
 
     # -- events ------------------------------------------------------------------------------------------------
-    def use_event(self, src: Pipe, dst: Pipe, loc: Loc) -> None:
-        """Takes one of the hardware's events of that kind for a queue."""
-        if src is not dst:
-            self.alloc_event(src, dst, loc)
+    def _queue_event(self, src: Pipe, dst: Pipe, loc: Loc) -> int:
+        """Takes one of the hardware's events of that kind for a queue (a pipe needs none to wait for itself)."""
+        return -1 if src is dst else self.alloc_event(src, dst, loc)
 
-    def release_event(self, src: Pipe, dst: Pipe) -> None:
-        """Gives a queue's event back."""
-        taken = self.pipe.events.get(f"{src.value}_{dst.value}")
-        if taken:
-            taken.discard(max(taken))
+    def free_event(self, src: Pipe, dst: Pipe, number: int) -> None:
+        """`ReleaseEventID`."""
+        self.pipe.events.get((src, dst), set()).discard(number)
+
+    def reset_pipe(self, loc: Loc) -> None:
+        """`TPipe.Reset` or `Destroy`: all buffers are given back, so their tensors must be by now."""
+        self._check_leaks()
+        peak = self.pipe.peak
+        self.pipe = PipeState(peak=peak)
+        self.barrier(None, loc)
 
     def alloc_event(self, src: Pipe, dst: Pipe, loc: Loc) -> int:
         """`AllocEventID`: the lowest free event number of that kind."""
-        taken = self.pipe.events.setdefault(f"{src.value}_{dst.value}", set())
+        taken = self.pipe.events.setdefault((src, dst), set())
         number = next(i for i in range(len(taken) + 1) if i not in taken)
         taken.add(number)
         if number >= MAX_EVENTS:
@@ -246,11 +246,9 @@ class Core:
         self._check_event(src, dst, event, loc)
         key = (src, dst, event)
         if key in self.flags:
-            self.fail(
-                errors.FlagError,
-                loc,
-                f"set_flag {src.value}_{dst.value} event {event} is still set since {self.flags[key][1]}: no wait_flag between",
-            )
+            since = self.flags[key][1]
+            text = f"set_flag {src.value}_{dst.value} event {event} is still set since {since}: no wait_flag between"
+            self.fail(errors.FlagError, loc, text)
         self.flags[key] = (self.take_clock(src), loc)
         self.flag_op("set", src, dst, event, loc)
 
@@ -276,18 +274,25 @@ class Core:
                 f"event number {event} of {src.value}_{dst.value}; the chip has {MAX_EVENTS} (0 to {MAX_EVENTS - 1})",
             )
 
+    def cmp_mask(self) -> LocalTensor:
+        """The register of comparison bits, as a tensor."""
+        return LocalTensor(self.target.ub_bytes, CMP_MASK_BYTES, UINT8)
+
     # -- the end -----------------------------------------------------------------------------------------------
     def finish(self) -> None:
         """Checks that nothing is left behind: tensors of queues, flags."""
+        self._check_leaks()
+        self.tile = []
+        for (src, dst, event), (_, loc) in self.flags.items():
+            self.fail(errors.FlagError, loc, f"set_flag {src.value}_{dst.value} event {event} has no wait_flag")
+
+    def _check_leaks(self) -> None:
         for queue in self.pipe.queues:
             for buffer in queue.buffers:
                 if buffer.state is not State.FREE and buffer.loc is not None:
                     self.tile = list(buffer.tile)
                     last = "enqueued and never dequeued" if buffer.state is State.QUEUED else "never freed"
-                    self.fail(errors.LeakError, buffer.loc, f"a tensor of the {queue.position} queue of {queue.loc} is {last}")
-        self.tile = []
-        for (src, dst, event), (_, loc) in self.flags.items():
-            self.fail(errors.FlagError, loc, f"set_flag {src.value}_{dst.value} event {event} has no wait_flag")
+                    self.fail(errors.LeakError, buffer.loc, f"a tensor of {queue} is {last}")
 
     # -- what subclasses do ------------------------------------------------------------------------------------
     def take_clock(self, pipe: Pipe) -> Clock:
@@ -342,6 +347,38 @@ class Core:
         """A vector instruction in mask/repeat form."""
         raise NotImplementedError
 
+    def gather(
+        self,
+        instruction: Instruction,
+        dst: LocalTensor,
+        src: LocalTensor,
+        offset: LocalTensor,
+        base: int,
+        masked: Masked,
+        loc: Loc,
+    ) -> None:
+        """`Gather` of elements by byte offsets."""
+        raise NotImplementedError
+
+    def gather_blocks(
+        self,
+        instruction: Instruction,
+        dst: LocalTensor,
+        src: LocalTensor,
+        offset: LocalTensor,
+        repeats: int,
+        stride: Stride,
+        loc: Loc,
+    ) -> None:
+        """`Gatherb` of 32-byte blocks by byte offsets."""
+        raise NotImplementedError
+
+    def broadcast_blocks(
+        self, instruction: Instruction, dst: LocalTensor, src: LocalTensor, repeats: int, stride: Stride, loc: Loc
+    ) -> None:
+        """`Brcb`: each element to a whole block."""
+        raise NotImplementedError
+
     def copy_in(self, ub: LocalTensor, gm: GlobalTensor, name: str, plan: CopyPlan, loc: Loc) -> None:
         """A copy from GM to UB."""
         raise NotImplementedError
@@ -373,6 +410,10 @@ class Core:
     def global_set(self, tensor: GlobalTensor, index: int, value: Any, loc: Loc) -> None:
         """`GlobalTensor.SetValue`."""
         raise NotImplementedError
+
+
+def _owner(buffer: Buffer | None) -> str:
+    return "no queue" if buffer is None else str(buffer.queue)
 
 
 def _ordinal(n: int) -> str:

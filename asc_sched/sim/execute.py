@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from asc_sched.sim import errors
 from asc_sched.sim.core import Core
 from asc_sched.sim.hazards import INDEX, AccessMap, Clocks, GmOrder, Race
 from asc_sched.sim.instructions import Instruction
 from asc_sched.sim.memory import Gm, GmBuffer, UbMemory
-from asc_sched.sim.patterns import BLOCK_BYTES, CopyPlan
+from asc_sched.sim.patterns import BLOCK_BYTES, CMP_MASK_BYTES, FULL_MASK, CopyPlan, Masked, Stride
 from asc_sched.sim.queues import Buffer, Clock, Queue, State
 from asc_sched.sim.stream import Loc, Pipe
 from asc_sched.sim.values import GlobalTensor, LocalTensor
+from asc_sched.sim.vector_lanes import run_blocks, run_gather, run_repeat
+from asc_sched.sim.vector_unit import run_count
 
+BLOCKS_PER_REPEAT = 8
 _V, _MTE2, _MTE3 = INDEX[Pipe.V], INDEX[Pipe.MTE2], INDEX[Pipe.MTE3]
 
 
@@ -26,12 +31,12 @@ class ExecutingCore(Core):
         self.gm = gm
         self.touch = gm.start_core(self.number)
         self.clocks = Clocks()
-        self.access = AccessMap(self.target.ub_bytes)
+        self.access = AccessMap(self.target.ub_bytes + CMP_MASK_BYTES)
         self.gm_order = GmOrder()
         self.instructions = 0
         self.bytes_read = 0
         self.bytes_written = 0
-        self._origin: tuple[Loc, str] | None = None
+        self._origins: dict[int, tuple[str, Loc]] = {}
 
     # -- order -------------------------------------------------------------------------------------------------
     def take_clock(self, pipe: Pipe) -> Clock:
@@ -48,7 +53,8 @@ class ExecutingCore(Core):
         if kind in ("alloc", "free"):
             self.ub.forget(buffer.addr, buffer.nbytes)
 
-    def _race(self, race: Race, what: str, start: int, end: int, pipe: Pipe, loc: Loc) -> None:
+    def report_race(self, race: Race, what: str, start: int, end: int, pipe: Pipe, loc: Loc) -> None:
+        """Reports an access to UB that nothing orders after an earlier one."""
         earlier = "written" if race.wrote else "read"
         self.fail(
             errors.DataRaceError,
@@ -60,24 +66,36 @@ class ExecutingCore(Core):
     def _read(self, pipe: int, number: int, start: int, end: int, loc: Loc) -> None:
         race = self.access.read(pipe, number, self.clocks.known(pipe), start, end, loc)
         if race is not None:
-            self._race(race, "reads", start, end, tuple(INDEX)[pipe], loc)
+            self.report_race(race, "reads", start, end, tuple(INDEX)[pipe], loc)
 
     def _write(self, pipe: int, number: int, start: int, end: int, loc: Loc) -> None:
         race = self.access.write(pipe, number, self.clocks.known(pipe), start, end, loc)
         if race is not None:
-            self._race(race, "writes", start, end, tuple(INDEX)[pipe], loc)
+            self.report_race(race, "writes", start, end, tuple(INDEX)[pipe], loc)
+
+    # -- definedness -------------------------------------------------------------------------------------------
+    def note_origin(self, dst: LocalTensor | None, srcs: tuple[LocalTensor, ...], name: str, loc: Loc) -> None:
+        """Remembers which instruction read undefined UB first on the way to `dst`."""
+        if dst is None:
+            return
+        known = next((self._origins[s.addr] for s in srcs if s.addr in self._origins), None)
+        self._origins[dst.addr] = known or (name, loc)
+
+    def require_defined(self, tensor: LocalTensor, nbytes: int, what: str, loc: Loc) -> None:
+        """Reports undefined bytes where they decide what happens (offsets, scalars)."""
+        if self.ub.shadow[tensor.addr : tensor.addr + nbytes].any():
+            found = self._origins.get(tensor.addr)
+            origin = f", first read by {found[0]} at {found[1]}" if found else ""
+            text = f"{what} (UB byte {tensor.addr}) hold data that nobody wrote{origin}"
+            self.fail(errors.UninitialisedReadError, loc, text)
 
     # -- operands ----------------------------------------------------------------------------------------------
     def check_operand(self, tensor: LocalTensor, nbytes: int, what: str, loc: Loc) -> bool:
         """Checks owner, alignment and bounds of `nbytes` of a tensor. False: it can't be accessed at all."""
         buffer = tensor.buffer
         if buffer is not None and buffer.state is not State.HELD:
-            self.fail(
-                errors.UseAfterFreeError,
-                loc,
-                f"{what} is a tensor of the {buffer.queue.position} queue of {buffer.queue.loc} that is "
-                f"{buffer.state.value} since {buffer.loc}",
-            )
+            text = f"{what} is a tensor of {buffer.queue} that is {buffer.state.value} since {buffer.loc}"
+            self.fail(errors.UseAfterFreeError, loc, text)
         if tensor.addr % BLOCK_BYTES:
             self.fail(
                 errors.AlignmentError,
@@ -85,12 +103,10 @@ class ExecutingCore(Core):
                 f"{what} is at UB byte {tensor.addr}, {tensor.addr % BLOCK_BYTES} past a multiple of {BLOCK_BYTES}",
             )
         if nbytes > tensor.nbytes:
-            self.fail(
-                errors.UbBoundsError,
-                loc,
-                f"{what}: {nbytes} bytes ({nbytes // tensor.dtype.size} {tensor.dtype}) of a tensor of {max(0, tensor.nbytes)} bytes",
-            )
-        if tensor.addr < 0 or tensor.addr + nbytes > self.ub.nbytes:
+            elements = f"{nbytes // tensor.dtype.size} {tensor.dtype}"
+            text = f"{what}: {nbytes} bytes ({elements}) of a tensor of {max(0, tensor.nbytes)} bytes"
+            self.fail(errors.UbBoundsError, loc, text)
+        if tensor.addr < 0 or (tensor.addr + nbytes > self.ub.nbytes and not self._is_cmp_mask(tensor, nbytes)):
             self.fail(
                 errors.UbBoundsError,
                 loc,
@@ -98,6 +114,9 @@ class ExecutingCore(Core):
             )
             return False
         return True
+
+    def _is_cmp_mask(self, tensor: LocalTensor, nbytes: int) -> bool:
+        return tensor.addr == self.ub.nbytes and nbytes <= CMP_MASK_BYTES
 
     def check_gm(self, gm: GlobalTensor, nbytes: int, what: str, loc: Loc) -> GmBuffer | None:
         """Checks that `nbytes` of a GM tensor are within its argument; None when they aren't."""
@@ -182,19 +201,21 @@ class ExecutingCore(Core):
 
     def _gm_race(self, race: Race, what: str, buffer: GmBuffer, gm: GlobalTensor, plan: CopyPlan, loc: Loc) -> None:
         first = gm.offset // gm.dtype.size
+        last = first + plan.gm_bytes // gm.dtype.size
         earlier = "written" if race.wrote else "read"
         self.fail(
             errors.DataRaceError,
             loc,
-            f"{what} elements {first} to {first + plan.gm_bytes // gm.dtype.size} of {buffer.name} that {race.pipe.value} "
-            f"has {earlier} at {race.loc}; nothing orders the two",
+            f"{what} elements {first} to {last} of {buffer.name} that {race.pipe.value} has {earlier} at {race.loc}; "
+            f"nothing orders the two",
         )
 
     def _undefined_out(self, target: GmBuffer, gm: GlobalTensor, offset: int, addr: int, nbytes: int, loc: Loc) -> None:
         size = gm.dtype.size
         bad = (self.ub.shadow[addr : addr + nbytes // size * size].reshape(-1, size) != 0).any(axis=1).nonzero()[0]
         first, count = (int(bad[0]), len(bad)) if len(bad) else (0, 1)
-        origin = f", first read undefined by {self._origin[1]} at {self._origin[0]}" if self._origin else ""
+        found = self._origins.get(addr)
+        origin = f", first read by {found[0]} at {found[1]}" if found else ""
         self.fail(
             errors.UninitialisedReadError,
             loc,
@@ -225,12 +246,9 @@ class ExecutingCore(Core):
         if undefined is not None:
             gap = next(self.touch.writes.gaps(*undefined), None)
             if gap is not None:
-                size = buffer.dtype.size
-                self.fail(
-                    errors.UninitialisedReadError,
-                    loc,
-                    f"reads {buffer.name}[{(gap[0] - buffer.address) // size}], an output that nobody has written there",
-                )
+                first = (gap[0] - buffer.address) // buffer.dtype.size
+                text = f"reads {buffer.name}[{first}], an output that nobody has written there"
+                self.fail(errors.UninitialisedReadError, loc, text)
 
     def mark_written(self, buffer: GmBuffer, offset: int, nbytes: int, loc: Loc) -> None:
         """Notes a write of GM; reports what another core wrote or read."""
@@ -255,6 +273,74 @@ class ExecutingCore(Core):
             f"{what} {buffer.name}[{first}:{last}], which core {self.gm.owner(hit[0], wrote)} {other_what} too",
         )
 
+    # -- copies within UB --------------------------------------------------------------------------------------
+    def copy_local(self, dst: LocalTensor, src: LocalTensor, name: str, plan: CopyPlan, loc: Loc) -> None:
+        if plan.block_count <= 0 or plan.block_bytes <= 0:
+            return
+        self.instructions += 1
+        if not self.check_operand(src, plan.ub_bytes, f"{name}'s source", loc):
+            return
+        if not self.check_operand(dst, plan.gm_bytes, f"{name}'s destination", loc):
+            return
+        start, end = src.addr, src.addr + plan.ub_bytes
+        if start < dst.addr + plan.gm_bytes and dst.addr < end:
+            self.fail(errors.OverlapError, loc, f"{name}: destination and source overlap in UB")
+        number = self.clocks.tick(_V)
+        self._read(_V, number, start, end, loc)
+        self._write(_V, number, dst.addr, dst.addr + plan.gm_bytes, loc)
+        if dst.addr != src.addr:
+            self.note_origin(dst, (src,), name, loc)
+        to, at, nbytes = dst.addr, src.addr, plan.block_bytes
+        for _ in range(plan.block_count):
+            for memory in (self.ub.data, self.ub.shadow):
+                memory[to : to + nbytes] = memory[at : at + nbytes]
+            to += nbytes + plan.gm_gap
+            at += nbytes + plan.ub_gap
+
+    # -- scalar access -----------------------------------------------------------------------------------------
+    def _scalar_place(self, tensor: LocalTensor, index: int, what: str, loc: Loc) -> int | None:
+        size = tensor.dtype.size
+        addr = tensor.addr + index * size
+        buffer = tensor.buffer
+        if buffer is not None and buffer.state is not State.HELD:
+            text = f"{what} of a tensor of {buffer.queue} that is {buffer.state.value} since {buffer.loc}"
+            self.fail(errors.UseAfterFreeError, loc, text)
+        if not 0 <= index * size <= tensor.nbytes - size or not 0 <= addr <= self.ub.nbytes - size:
+            text = f"{what} at index {index} of a tensor of {tensor.nbytes // size} {tensor.dtype}"
+            self.fail(errors.UbBoundsError, loc, text)
+            return None
+        return addr
+
+    def local_get(self, tensor: LocalTensor, index: int, loc: Loc) -> Any:
+        addr = self._scalar_place(tensor, index, "get_value", loc)
+        if addr is None:
+            return 0
+        dtype = tensor.dtype
+        if self.ub.shadow[addr : addr + dtype.size].any():
+            self.fail(errors.UninitialisedReadError, loc, f"get_value of UB byte {addr} that nobody wrote")
+        return self.ub.view(addr, 1, dtype)[0].item()
+
+    def local_set(self, tensor: LocalTensor, index: int, value: Any, loc: Loc) -> None:
+        addr = self._scalar_place(tensor, index, "set_value", loc)
+        if addr is not None:
+            self.ub.view(addr, 1, tensor.dtype)[0] = value
+            self.ub.shadow[addr : addr + tensor.dtype.size] = 0
+
+    def global_get(self, tensor: GlobalTensor, index: int, loc: Loc) -> Any:
+        place = tensor.at(index)
+        buffer = self.check_gm(place, tensor.dtype.size, "get_value reads", loc)
+        if buffer is None:
+            return 0
+        self.mark_read(buffer, place.offset, tensor.dtype.size, loc)
+        return buffer.data[place.offset : place.offset + tensor.dtype.size].view(tensor.dtype.np)[0].item()
+
+    def global_set(self, tensor: GlobalTensor, index: int, value: Any, loc: Loc) -> None:
+        place = tensor.at(index)
+        buffer = self.check_gm(place, tensor.dtype.size, "set_value writes", loc)
+        if buffer is not None:
+            self.mark_written(buffer, place.offset, tensor.dtype.size, loc)
+            buffer.data[place.offset : place.offset + tensor.dtype.size].view(tensor.dtype.np)[0] = value
+
     # -- vector instructions -----------------------------------------------------------------------------------
     def vector(
         self,
@@ -272,22 +358,117 @@ class ExecutingCore(Core):
                 self.fail(errors.CountError, loc, f"{instruction.name} of {count} elements")
             return
         self.instructions += 1
+        if instruction.needs_deq_scale:
+            scalar = self._scale(instruction, loc)
+        elif instruction.is_adv:
+            self._check_tmp(instruction, dst, srcs, count, tmp, loc)
+        elif instruction.name == "Cast" and dst.dtype.c == "half" and srcs[0].dtype.c == "int32_t":
+            scalar = self._scale(instruction, loc)
+        run_count(self, instruction, dst, srcs, count, loc, scalar, mode)
+        self.mask = FULL_MASK
+
+    def vector_repeat(
+        self,
+        instruction: Instruction,
+        dst: LocalTensor,
+        srcs: tuple[LocalTensor, ...],
+        masked: Masked,
+        loc: Loc,
+        scalar: Any = None,
+        mode: int = 0,
+    ) -> None:
+        self.instructions += 1
+        if instruction.needs_deq_scale:
+            scalar = self._scale(instruction, loc)
+        run_repeat(self, instruction, dst, srcs, masked, loc, scalar, mode)
+
+    def _scale(self, instruction: Instruction, loc: Loc) -> float:
+        if self.deq_scale is None:
+            text = f"{instruction.name} from int32_t to half needs set_deq_scale before"
+            self.fail(errors.UnsupportedError, loc, text)
+        return 1.0 if self.deq_scale is None else self.deq_scale
+
+    def _check_tmp(
+        self,
+        instruction: Instruction,
+        dst: LocalTensor,
+        srcs: tuple[LocalTensor, ...],
+        count: int,
+        tmp: LocalTensor | None,
+        loc: Loc,
+    ) -> None:
+        """An `adv` function's temporary buffer: apart from its operands, and clobbered."""
         name = instruction.name
-        nbytes = count * dst.dtype.size
-        if not self.check_operand(dst, nbytes, f"{name}'s destination", loc):
+        if tmp is None:
+            if self.pipe.top >= self.ub.nbytes:
+                self.fail(
+                    errors.UbOverflowError, loc, f"{name} without a temporary buffer takes free UB, and none is left"
+                )
             return
-        number = self.clocks.tick(_V)
-        ub = self.ub
-        views = []
-        clean = True
-        for src in srcs:
-            end = src.addr + count * src.dtype.size
-            if not self.check_operand(src, end - src.addr, f"{name}'s source", loc):
-                return
-            self._read(_V, number, src.addr, end, loc)
-            views.append(ub.view(src.addr, count, src.dtype))
-            if ub.shadow[src.addr : end].any():
-                clean = False
-        self._write(_V, number, dst.addr, dst.addr + nbytes, loc)
-        instruction.compute(ub.view(dst.addr, count, dst.dtype), tuple(views), scalar, mode)
-        ub.shadow[dst.addr : dst.addr + nbytes] = 0
+        if not self.check_operand(tmp, tmp.nbytes, f"{name}'s temporary buffer", loc):
+            return
+        start, end = tmp.addr, tmp.addr + tmp.nbytes
+        for tensor in (dst, *srcs):
+            if tensor.addr < end and start < tensor.addr + count * tensor.dtype.size:
+                self.fail(
+                    errors.OverlapError,
+                    loc,
+                    f"{name}: the temporary buffer (UB bytes {start} to {end}) overlaps an operand at {tensor.addr}",
+                )
+        self._write(_V, self.clocks.tick(_V), start, end, loc)
+        self.ub.forget(start, tmp.nbytes)
+
+    def gather(
+        self,
+        instruction: Instruction,
+        dst: LocalTensor,
+        src: LocalTensor,
+        offset: LocalTensor,
+        base: int,
+        masked: Masked,
+        loc: Loc,
+    ) -> None:
+        self.instructions += 1
+        run_gather(self, instruction, dst, src, offset, base, masked, loc)
+
+    def gather_blocks(
+        self,
+        instruction: Instruction,
+        dst: LocalTensor,
+        src: LocalTensor,
+        offset: LocalTensor,
+        repeats: int,
+        stride: Stride,
+        loc: Loc,
+    ) -> None:
+        if repeats <= 0:
+            return
+        self.instructions += 1
+        count = repeats * BLOCKS_PER_REPEAT
+        if not self.check_operand(offset, count * 4, "Gatherb's offsets", loc):
+            return
+        self.require_defined(offset, count * 4, "Gatherb's offsets", loc)
+        self._read(_V, self.clocks.tick(_V), offset.addr, offset.addr + count * 4, loc)
+        offsets = self.ub.view(offset.addr, count, offset.dtype).astype(np.int64).reshape(repeats, -1)
+        if (offsets % BLOCK_BYTES).any() or int(offsets.max()) + BLOCK_BYTES > src.nbytes:
+            self.fail(
+                errors.UbBoundsError,
+                loc,
+                f"Gatherb: offsets must be multiples of {BLOCK_BYTES} within the source's {src.nbytes} bytes; "
+                f"the largest is {int(offsets.max())}",
+            )
+            return
+        within = np.arange(0, BLOCK_BYTES, src.dtype.size)
+        source = (src.addr + offsets[:, :, None] + within).reshape(repeats, -1)
+        run_blocks(self, instruction, dst, src, source, int(offsets.max()) + BLOCK_BYTES, repeats, stride, loc)
+
+    def broadcast_blocks(
+        self, instruction: Instruction, dst: LocalTensor, src: LocalTensor, repeats: int, stride: Stride, loc: Loc
+    ) -> None:
+        if repeats <= 0:
+            return
+        self.instructions += 1
+        size = src.dtype.size
+        elements = np.arange(repeats * BLOCKS_PER_REPEAT).reshape(repeats, -1)
+        source = np.repeat(src.addr + elements * size, BLOCK_BYTES // size, axis=1)
+        run_blocks(self, instruction, dst, src, source, elements.size * size, repeats, stride, loc)

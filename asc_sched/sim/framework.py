@@ -6,10 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from asc_sched.sim import dtypes, errors, scalar
-from asc_sched.sim.core import Core
+from asc_sched.sim.core import Core, log
 from asc_sched.sim.ir import Op
-from asc_sched.sim.machine import Builder, Env, Step
+from asc_sched.sim.machine import Builder, Env, Step, unknown
+from asc_sched.sim.numerics.casts import convert
+from asc_sched.sim.patterns import FULL_MASK
 from asc_sched.sim.queues import Queue, State, TBuf
 from asc_sched.sim.stream import Pipe
 from asc_sched.sim.values import GlobalTensor, LocalTensor, Params
@@ -19,6 +23,22 @@ _PIPES = {p.value: p for p in Pipe}
 #: CACHE_MODE_DISABLE in AscendC::CacheMode is 0; pyasc's attribute holds its own enum, emitted the other way round.
 _BYPASS_MODE = 0
 _READ, _WRITE = 1, 2
+#: `AscendC::HardEvent` between the pipes of a vector core, by pyasc's number.
+HARD_EVENTS: dict[int, str] = {
+    4: "mte2_v",
+    5: "v_mte2",
+    6: "mte3_v",
+    7: "v_mte3",
+    10: "v_v",
+    19: "mte3_mte2",
+    20: "mte2_mte3",
+    21: "s_v",
+    22: "v_s",
+    23: "s_mte2",
+    24: "mte2_s",
+    25: "s_mte3",
+    26: "mte3_s",
+}
 
 
 # -- start ------------------------------------------------------------------------------------------------------
@@ -208,12 +228,12 @@ def _tbuf_get_with_offset(op: Op) -> Step:
 
 def _static_tensor(op: Op) -> Step:
     addr, size = op.operands
-    out, dtype = op.results[0], dtypes.of(op.types[-1])
+    out, dtype, loc = op.results[0], dtypes.of(op.types[-1]), op.loc
 
     def step(env: Env, core: Core) -> None:
         start, elements = env[addr], env[size]
         nbytes = elements * dtype.size if elements else max(0, core.target.ub_bytes - start)
-        core.static_tensor(start, nbytes, op.loc)
+        core.static_tensor(start, nbytes, loc)
         env[out] = LocalTensor(start, nbytes, dtype)
 
     return step
@@ -380,9 +400,8 @@ def _event_pipes(word: str, op: Op) -> tuple[Pipe, Pipe]:
     try:
         return _PIPES[src], _PIPES[dst]
     except KeyError:
-        raise errors.UnknownOperationError(
-            f"{op.loc}: {op.name} {word}: a vector core has no such pipes", op.loc
-        ) from None
+        text = f"{op.loc}: {op.name} {word}: a vector core has no such pipes"
+        raise errors.UnknownOperationError(text, op.loc) from None
 
 
 def _flag(op: Op) -> Step:
@@ -393,6 +412,28 @@ def _flag(op: Op) -> Step:
     return lambda env, core: core.wait_flag(src, dst, env[event], loc)
 
 
+def _event_id(op: Op) -> Step:
+    """AllocEventID takes a number until it is released, FetchEventID only looks for a free one."""
+    src, dst = _event_pipes(op.words[-1], op)
+    out, loc = op.results[0], op.loc
+    keep = op.name == "ascendc.pipe.alloc_event_id"
+
+    def step(env: Env, core: Core) -> None:
+        number = env[out] = core.alloc_event(src, dst, loc)
+        if not keep:
+            core.free_event(src, dst, number)
+
+    return step
+
+
+def _release_event(op: Op) -> Step:
+    event = op.attrs["event"]
+    assert isinstance(event, int)
+    src, dst = _event_pipes(HARD_EVENTS[event], op)
+    number = op.operands[1]
+    return lambda env, core: core.free_event(src, dst, env[number])
+
+
 def _barrier(op: Op) -> Step | None:
     name, loc = op.words[0].upper().removeprefix("PIPE_"), op.loc
     if name == "ALL":
@@ -401,6 +442,88 @@ def _barrier(op: Op) -> Step | None:
         return None  # a pipe that a vector core doesn't have
     pipe = _PIPES[name]
     return lambda env, core: core.barrier(pipe, loc)
+
+
+# -- the vector unit's registers --------------------------------------------------------------------------------
+def _mask_mode(op: Op) -> Step:
+    counter = op.name == "ascendc.set_mask_count"
+
+    def step(env: Env, core: Core) -> None:
+        core.mask = core.mask._replace(counter=counter)
+
+    return step
+
+
+def _reset_mask(op: Op) -> Step:
+    def step(env: Env, core: Core) -> None:
+        core.mask = core.mask._replace(bits=FULL_MASK.bits)
+
+    return step
+
+
+def _set_vector_mask(op: Op) -> Step:
+    """SetVectorMask(length), or (high, low): lane bits in normal mode, the number of elements in counter mode."""
+    counter = op.attrs.get("mode", 0) == 1
+    operands = op.operands
+
+    def step(env: Env, core: Core) -> None:
+        values = [env[i] & (1 << 64) - 1 for i in operands]
+        if counter:
+            core.mask = core.mask._replace(total=values[-1])
+        elif len(values) == 1:
+            core.mask = core.mask._replace(bits=(1 << values[0]) - 1)
+        else:
+            core.mask = core.mask._replace(bits=values[0] << 64 | values[1])
+
+    return step
+
+
+def _deq_scale(op: Op) -> Step:
+    if len(op.operands) != 1:
+        raise unknown(op)  # the form with offset and sign is for int8 results of CastDeq, which pyasc can't express
+    number = op.operands[0]
+
+    def step(env: Env, core: Core) -> None:
+        core.deq_scale = env[number]
+
+    return step
+
+
+# -- other ------------------------------------------------------------------------------------------------------
+def _scalar_cast(op: Op) -> Step:
+    mode = op.attrs["roundMode"]
+    src, dst, out, number = dtypes.of(op.types[0]), dtypes.of(op.types[-1]), op.results[0], op.operands[0]
+
+    def step(env: Env, core: Core) -> None:
+        value = np.array([env[number]], src.np)
+        env[out] = convert(value, dst.np, int(mode)).item()  # type: ignore[arg-type]
+
+    return step
+
+
+def _printf(op: Op) -> Step:
+    """printf writes to the log; it changes nothing else."""
+    text, operands, loc = str(op.attrs.get("desc", "")), op.operands, op.loc
+
+    def step(env: Env, core: Core) -> None:
+        values = tuple(env[i] for i in operands)
+        log.info("core %d, %s: %s %s", core.number, loc, text, values)
+
+    return step
+
+
+def _dump_tensor(op: Op) -> Step:
+    tensor, description, loc = op.operands[0], op.operands[1], op.loc
+
+    def step(env: Env, core: Core) -> None:
+        log.info("core %d, %s: dump_tensor %s of %s", core.number, loc, env[description], env[tensor].dtype)
+
+    return step
+
+
+def _pipe_reset(op: Op) -> Step:
+    loc = op.loc
+    return lambda env, core: core.reset_pipe(loc)
 
 
 BUILDERS: Mapping[str, Builder] = {
@@ -446,4 +569,18 @@ BUILDERS: Mapping[str, Builder] = {
     "ascendc.set_flag": _flag,
     "ascendc.wait_flag": _flag,
     "ascendc.pipe_barrier": _barrier,
+    "ascendc.pipe.alloc_event_id": _event_id,
+    "ascendc.pipe.fetch_event_id": _event_id,
+    "ascendc.pipe.release_event_id": _release_event,
+    "ascendc.pipe.reset": _pipe_reset,
+    "ascendc.pipe.destroy": _pipe_reset,
+    "ascendc.set_mask_count": _mask_mode,
+    "ascendc.set_mask_norm": _mask_mode,
+    "ascendc.reset_mask": _reset_mask,
+    "ascendc.set_vector_mask_l0": _set_vector_mask,
+    "ascendc.set_vector_mask_l1": _set_vector_mask,
+    "ascendc.set_deq_scale": _deq_scale,
+    "ascendc.scalar_cast": _scalar_cast,
+    "ascendc.printf": _printf,
+    "ascendc.dump_tensor": _dump_tensor,
 }

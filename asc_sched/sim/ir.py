@@ -107,6 +107,6 @@ def walk(block: Block) -> Iterator[Op]:
 
 @functools.lru_cache(maxsize=4096)
 def element(type_text: str) -> str:
-    """The element type of a tensor or memref type (``!ascendc.local_tensor<*xf32>`` is ``f32``), else the type itself."""
+    """The element type of a tensor or memref type (`f32` of `!ascendc.local_tensor<*xf32>`), else the type itself."""
     m = _ELEMENT.search(type_text)
     return m.group(1) if m and type_text[:1] in "!m" else type_text

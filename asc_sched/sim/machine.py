@@ -24,7 +24,7 @@ Builder: TypeAlias = Callable[[Op], "Step | None"]
 
 #: Scalar instructions that a loop's own control takes per iteration (compare and branch, increment).
 LOOP_OPS = 2
-_FREE = frozenset(("arith.constant", "emitc.constant", "emitc.include", "ascendc.set_ffts_base_addr", "scf.yield", "return"))
+_FREE = frozenset(("emitc.include", "ascendc.set_ffts_base_addr", "scf.yield", "return"))
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""The memories: a core's Unified Buffer with a shadow of what is defined, and the GM arguments with who touched what."""
+"""The memories: a core's Unified Buffer with a shadow of what is defined, and GM with who touched what."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from asc_sched.sim.dtypes import DType
+from asc_sched.sim.patterns import CMP_MASK_BYTES
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 
@@ -23,8 +24,8 @@ class UbMemory:
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
-        self.data: Bytes = np.full(nbytes, POISON, np.uint8)
-        self.shadow: Bytes = np.full(nbytes, 0xFF, np.uint8)
+        self.data: Bytes = np.full(nbytes + CMP_MASK_BYTES, POISON, np.uint8)
+        self.shadow: Bytes = np.full(nbytes + CMP_MASK_BYTES, 0xFF, np.uint8)
         self._views: dict[tuple[int, int, str], Any] = {}
 
     def view(self, addr: int, count: int, dtype: DType) -> Any:

@@ -55,11 +55,12 @@ def whole_blocks(core: Core, elements: int, dtype: DType, loc: Loc) -> int:
         return 0
     floored = nbytes // BLOCK_BYTES * BLOCK_BYTES
     if floored != nbytes:
+        kept = floored // dtype.size
         core.fail(
             errors.CountError,
             loc,
             f"DataCopy of {elements} {dtype} = {nbytes} bytes moves whole 32-byte blocks only: {floored} bytes "
-            f"({floored // dtype.size} elements); the last {elements - floored // dtype.size} are dropped (use data_copy_pad)",
+            f"({kept} elements); the last {elements - kept} are dropped (use data_copy_pad)",
         )
     return floored
 
@@ -82,7 +83,8 @@ def _check_blocks(core: Core, count: int, nbytes: int, loc: Loc) -> None:
     if not 0 <= count <= MAX_BLOCK_COUNT:
         core.fail(errors.CountError, loc, f"{count} blocks; a copy has at most {MAX_BLOCK_COUNT}")
     if nbytes > MAX_EXT_BLOCK_BYTES:
-        core.fail(errors.CountError, loc, f"a block of {nbytes} bytes; a copy's block has at most {MAX_EXT_BLOCK_BYTES}")
+        text = f"a block of {nbytes} bytes; a copy's block has at most {MAX_EXT_BLOCK_BYTES}"
+        core.fail(errors.CountError, loc, text)
 
 
 def _pad(op: Op) -> Step:

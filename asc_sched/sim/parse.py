@@ -347,7 +347,8 @@ def _types(rest: str) -> tuple[str, tuple[str, ...]]:
     for arrow in (" -> ", " to "):
         if arrow in tail:
             left, _, right = tail.partition(arrow)
-            return head, (*_split(left.strip("()")), *_split(right.strip("()"))) if left != "()" else (right.strip("()"),)
+            sides = [part.strip("()") for part in (left, right)]
+            return head, tuple(t for side in sides if side for t in _split(side))
     return head, tuple(_split(tail))
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+Addresses: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 #: Bytes of a block and of one repeat of a vector instruction (8 blocks).
 BLOCK_BYTES = 32
 REPEAT_BYTES = 256
+#: The register that holds the comparison bits of one repeat (CMPMASK). The simulator keeps it just beyond UB.
+CMP_MASK_BYTES = 32
 
 
 class Stride(NamedTuple):
@@ -27,6 +33,39 @@ class Masked(NamedTuple):
     bits: int
     total: int | None
     strides: tuple[Stride, ...]
+
+
+    def lanes(self, size: int) -> int:
+        """Elements of a repeat, where the widest operand has `size` bytes."""
+        return REPEAT_BYTES // size
+
+    def active(self, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which lanes of which repeat take part, shape (repeats, lanes)."""
+        lanes = self.lanes(size)
+        if self.total is not None:
+            repeats = -(-self.total // lanes)
+            return (np.arange(repeats * lanes) < self.total).reshape(repeats, lanes)
+        one = np.array([self.bits >> i & 1 for i in range(lanes)], bool)
+        return np.broadcast_to(one, (self.repeats, lanes))
+
+
+def lane_addresses(base: int, stride: Stride, repeats: int, lanes: int, size: int) -> Addresses:
+    """The byte address of every lane of every repeat of an operand, shape (repeats, lanes)."""
+    per_block = BLOCK_BYTES // size
+    lane = np.arange(lanes, dtype=np.int64)
+    within = lane // per_block * (stride.block * BLOCK_BYTES) + lane % per_block * size
+    start = np.arange(repeats, dtype=np.int64) * (stride.repeat * BLOCK_BYTES)
+    found: Addresses = base + start[:, None] + within[None, :]
+    return found
+
+
+def address_spans(addresses: Addresses, size: int) -> list[tuple[int, int]]:
+    """The contiguous byte ranges that elements of `size` bytes at these addresses cover, in order."""
+    unique = np.unique(addresses)
+    breaks = np.flatnonzero(np.diff(unique) != size)
+    starts = unique[np.concatenate(([0], breaks + 1))]
+    ends = unique[np.concatenate((breaks, [len(unique) - 1]))] + size
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 class MaskRegister(NamedTuple):

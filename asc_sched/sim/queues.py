@@ -34,7 +34,7 @@ class State(enum.Enum):
 class Buffer:
     """One buffer of a queue. `filled`/`drained` are the clocks that enque and free left for deque and alloc."""
 
-    __slots__ = ("addr", "drained", "filled", "index", "loc", "nbytes", "queue", "state", "tile")
+    __slots__ = ("addr", "drained", "event", "filled", "index", "loc", "nbytes", "queue", "state", "tile")
 
     def __init__(self, queue: Queue, index: int, addr: int, nbytes: int) -> None:
         self.queue = queue
@@ -42,6 +42,7 @@ class Buffer:
         self.addr = addr
         self.nbytes = nbytes
         self.state = State.FREE
+        self.event = -1
         self.filled: Clock | None = None
         self.drained: Clock | None = None
         self.loc: Loc | None = None  # of the call that put it into its state
@@ -63,9 +64,12 @@ class Queue:
         self.fifo: deque[Buffer] = deque()
         self.loc = loc
 
+    def __str__(self) -> str:
+        return f"the {self.position} queue of {self.loc}"
+
     @property
     def capacity(self) -> int:
-        """How many tensors may be enqueued at once: the depth; an in-place queue (depth 0) is as deep as its buffers."""
+        """How many tensors may be enqueued at once: the depth, or the number of buffers for depth 0 (in-place)."""
         return self.depth or len(self.buffers)
 
     def take(self) -> Buffer | None:
@@ -104,7 +108,7 @@ class PipeState:
     queues: list[Queue] = attrs.field(factory=list)
     buffers_by_position: dict[str, int] = attrs.field(factory=dict)
     buffer_count: int = 0
-    events: dict[str, set[int]] = attrs.field(factory=dict)
+    events: dict[tuple[Pipe, Pipe], set[int]] = attrs.field(factory=dict)
 
     def allocate(self, nbytes: int) -> int:
         """Takes `nbytes` (rounded up to 32) of UB and gives their address."""

@@ -60,7 +60,9 @@ class Compute:
     """One vector instruction. `name` is the Ascend C call (``Add``, ``Muls``, ``Cast``...); dst first, then srcs.
 
     `count` is the number of elements in count form. In mask/repeat form `repeats` is given and `count` is the number
-    of elements touched. `detail` carries what the cost may depend on: round mode, compare mode, source dtype...
+    of elements touched. A destination that is a source as well (``Axpy``, ``MulAddDst``) stands only in `dst`; the
+    bits of compare and select are one per element. `detail`: round mode (``CAST_RINT``), compare mode (``LT``), select
+    mode, or ``adv`` for a function of the adv library. DataCopy from UB to UB is a vector instruction too.
     """
 
     name: str

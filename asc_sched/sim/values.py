@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from asc_sched.sim.dtypes import DType
 
 if TYPE_CHECKING:
+    from asc_sched.sim.errors import StreamDataError
     from asc_sched.sim.queues import Buffer
 
 
@@ -47,6 +48,25 @@ class GlobalTensor:
         other.bypass_read = self.bypass_read
         other.bypass_write = self.bypass_write
         return other
+
+
+class Unknown:
+    """A scalar whose value depends on tensor data, where there are no tensors. May be handed on, not looked at."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: StreamDataError) -> None:
+        self._error = error
+
+    def _look(self, *_: Any) -> NoReturn:
+        raise self._error
+
+    __bool__ = __int__ = __float__ = __index__ = __neg__ = __abs__ = __invert__ = _look  # type: ignore[assignment]
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _look
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _look
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lt__ = __le__ = __gt__ = __ge__ = _look
+    __eq__ = __ne__ = _look  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Params(NamedTuple):
