@@ -31,14 +31,23 @@ def cache_dir(kind: str) -> Folder:
     somebody else than the user or root, or that others may write to, isn't used: what is read from it would be
     theirs. Never raises and never warns; callers work in memory when `path` is None and say so once.
     """
-    root = os.environ.get(ENV_CACHE_DIR) or platformdirs.user_cache_dir("asc_sched", appauthor=False)
-    path = Path(root)
-    if not path.is_absolute():
-        if not os.environ.get(ENV_CACHE_DIR):
-            # Without HOME and without an entry in the user database, "~" stays as it is.
-            return Folder(None, False, f"this user has no home folder; set {ENV_CACHE_DIR}")
-        path = path.absolute()
+    root = os.environ.get(ENV_CACHE_DIR)
+    try:
+        path = Path(root).absolute() if root else _default_root()
+    except OSError:
+        return Folder(None, False, f"{ENV_CACHE_DIR}={root!r} is relative to a folder that is gone")
+    if path is None:
+        return Folder(None, False, f"this user has no home folder; set {ENV_CACHE_DIR}")
     return open_folder(path / kind)
+
+
+def _default_root() -> Path | None:
+    """The user's own, or None without HOME and without an entry in the user database."""
+    try:
+        path = Path(platformdirs.user_cache_dir("asc_sched", appauthor=False))
+    except RuntimeError:  # newer versions of platformdirs
+        return None
+    return path if path.is_absolute() else None  # older ones leave "~" as it is
 
 
 def open_folder(path: Path) -> Folder:

@@ -231,7 +231,7 @@ def _environment() -> dict[str, str]:
     env.pop("PYTHONINSPECT", None)
     if env.get("PYTHONPATH"):
         # The worker runs in another folder.
-        env["PYTHONPATH"] = os.pathsep.join(str(Path(p).absolute()) for p in env["PYTHONPATH"].split(os.pathsep) if p)
+        env["PYTHONPATH"] = os.pathsep.join(_absolute(env["PYTHONPATH"].split(os.pathsep)))
     # Two loop-carried scalars come out in the order of a set: only a fixed seed gives the same text each time.
     env["PYTHONHASHSEED"] = "0"
     # numpy would start a BLAS thread per core for nothing.
@@ -242,7 +242,14 @@ def _environment() -> dict[str, str]:
 def _import_path() -> list[str]:
     """Where this process finds modules, for what the worker can't find by itself; made absolute."""
     home = str(Path(__file__).resolve().parents[2])
-    return [home, *(str(Path(p).absolute()) for p in sys.path if p)]
+    return [home, *_absolute(sys.path)]
+
+
+def _absolute(folders: list[str]) -> list[str]:
+    try:
+        return [str(Path(folder).absolute()) for folder in folders if folder]
+    except OSError:  # the current folder is gone, and with it what is relative to it
+        return [folder for folder in folders if Path(folder).is_absolute()]
 
 
 def _socket_pair() -> tuple[socket.socket, socket.socket]:
