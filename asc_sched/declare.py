@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import keyword
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
-from asc_sched.errors import DeclarationError
-from asc_sched.lang.dtypes import FLOAT32, DType, get_dtype
+from asc_sched.errors import DeclarationError, DtypeError
+from asc_sched.lang.dtypes import FLOAT32, INT32, DType, get_dtype
 from asc_sched.lang.graph import Constant, Graph, Scalar
 from asc_sched.lang.printer import statements
 from asc_sched.lang.text import parse
@@ -99,14 +101,14 @@ class Op:
             unknown = [n for n in dtype if n not in self.inputs]
             missing = [n for n in self.inputs if n not in dtype]
             if unknown or missing:
-                raise DeclarationError(
+                raise DtypeError(
                     f"{self.name}: dtypes given for {', '.join(map(str, dtype)) or 'no input'}; "
                     f"inputs are {', '.join(self.inputs)}"
                 )
             return {n: get_dtype(dtype[n]) for n in self.inputs}
         if isinstance(dtype, (list, tuple)):
             if len(dtype) != len(self.inputs):
-                raise DeclarationError(
+                raise DtypeError(
                     f"{self.name} takes {len(self.inputs)} inputs ({', '.join(self.inputs)}), {len(dtype)} dtypes given"
                 )
             return {n: get_dtype(d) for n, d in zip(self.inputs, dtype, strict=True)}
@@ -145,15 +147,23 @@ def op(
     ``op("z = x + y")``: names assigned and not used again are outputs, the others inputs, in order of appearance or as
     `inputs` lists them. `scalars` names runtime scalars: a list of names (float32), or a mapping from names to a
     default value, a dtype name, or None. ``@op`` on a function traces it: positional parameters are tensors,
-    keyword-only ones runtime scalars. `name` defaults to the function's, or is made from the functions used. Raises `DeclarationError`.
+    keyword-only ones runtime scalars. `name` defaults to the function's, or is made from the functions used. Raises
+    `DeclarationError`, and `DtypeError` for an unknown dtype of a scalar.
     """
     if declaration is None:
         return lambda function: op(function, name=name)
     if isinstance(declaration, str):
-        graph = parse(declaration, inputs=inputs, scalars=_scalars(scalars))
+        tensors, numbers = _inputs(inputs), _scalars(scalars)
+        _check_distinct([*(tensors or ()), *(s.name for s in numbers)])
+        graph = parse(declaration, inputs=tensors, scalars=numbers)
         return Op(_checked(name) or auto_name(graph), graph)
     if not callable(declaration):
         raise DeclarationError(f"op() takes a text or a function, not {type(declaration).__name__}")
+    if inputs is not None or scalars:
+        raise DeclarationError(
+            "inputs= and scalars= go with a text; a function's positional parameters are its inputs, its keyword-only "
+            "ones its scalars"
+        )
     graph = trace(declaration)
     own = getattr(declaration, "__name__", "")
     return Op(_checked(name) or (own if own.isidentifier() else auto_name(graph)), graph, declaration.__doc__ or "")
@@ -167,26 +177,50 @@ def _checked(name: str | None) -> str | None:
     return name
 
 
+def _inputs(inputs: Sequence[str] | None) -> tuple[str, ...] | None:
+    if inputs is None:
+        return None
+    return tuple(_plain("input", n) for n in _names(inputs))
+
+
 def _scalars(scalars: Mapping[str, Any] | Sequence[str]) -> tuple[Scalar, ...]:
-    if isinstance(scalars, str):
-        scalars = [s.strip() for s in scalars.split(",") if s.strip()]
     if not isinstance(scalars, Mapping):
-        return tuple(Scalar(_plain(n), FLOAT32) for n in scalars)
-    return tuple(_scalar(_plain(n), v) for n, v in scalars.items())
+        return tuple(Scalar(_plain("scalar", n), FLOAT32) for n in _names(scalars))
+    return tuple(_scalar(_plain("scalar", n), v) for n, v in scalars.items())
 
 
-def _plain(name: object) -> str:
+def _names(names: Sequence[str]) -> Sequence[str]:
+    """Names in a list, or in one text with commas."""
+    return [n.strip() for n in names.split(",") if n.strip()] if isinstance(names, str) else names
+
+
+def _plain(what: str, name: object) -> str:
     if not isinstance(name, str) or not name.isidentifier():
-        raise DeclarationError(f"{name!r} can't name a scalar; use a plain name")
-    return name
+        raise DeclarationError(f"{name!r} can't name {'an' if what == 'input' else 'a'} {what}; use a plain name")
+    if keyword.iskeyword(name):
+        raise DeclarationError(
+            f"{name!r} is a reserved word of Python and can't name {'an' if what == 'input' else 'a'} {what}; use "
+            f"{name + '_'!r}"
+        )
+    # Python reads identifiers in this form: a declaration's text says "fi" where its author typed the ligature.
+    return unicodedata.normalize("NFKC", name)
+
+
+def _check_distinct(names: list[str]) -> None:
+    twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
+    if twice:
+        raise DeclarationError(f"{twice[0]!r} is declared twice among the inputs and scalars: {', '.join(names)}")
 
 
 def _scalar(name: str, value: Any) -> Scalar:
-    if value is None or (isinstance(value, float) and not isinstance(value, bool)):
+    if value is None or isinstance(value, float):
         return Scalar(name, FLOAT32, value)
     if isinstance(value, int):
-        return Scalar(name, get_dtype("int32"), value)
-    return Scalar(name, get_dtype(value))
+        return Scalar(name, INT32, value)
+    try:
+        return Scalar(name, get_dtype(value))
+    except DtypeError as error:
+        raise DtypeError(f"scalar {name!r}: {error}") from None
 
 
 def auto_name(graph: Graph) -> str:

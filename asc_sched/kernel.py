@@ -12,10 +12,12 @@ from asc_sched.build.request import ArgType, LowerRequest
 from asc_sched.build.request import Lowered as LoweredText
 from asc_sched.declare import Op
 from asc_sched.emit import kernel_source
+from asc_sched.errors import DeclarationError, ScheduleError
 from asc_sched.lang.dtypes import DType
 from asc_sched.lang.graph import Constant
 from asc_sched.lang.infer import TypedGraph, infer
 from asc_sched.lower import KernelPlan, default_schedule, kernel_name, lower_op, plan_kernel
+from asc_sched.lower.naming import MAX_NAME, Namer
 from asc_sched.lower.planner import Lowered
 from asc_sched.run.shapes import Shapes, resolve_shapes
 from asc_sched.schedule import Schedule
@@ -126,18 +128,33 @@ def generate(
 ) -> Kernel:
     """A kernel up to its source, not lowered yet (`asc_ir` and `ascendc` are empty)."""
     chip = get_target(target) if target is not None else get_target()
+    _check(schedule, name)
     shapes = None if shape is None else resolve_shapes(op, shape)
     dtypes = op.input_dtypes(dtype)
     typed = infer(op.graph, dtypes, frozenset() if shapes is None else shapes.zero_dim)
     lowered = _lower_op(typed)
     total = None if shapes is None else shapes.total_length
     chosen = schedule if schedule is not None else default_schedule(lowered, total, chip)
-    plan = plan_kernel(
-        lowered, name=name or kernel_name(op.name, typed), total_length=total, schedule=chosen, target=chip
-    )
+    called = kernel_name(op.name, typed) if name is None else name
+    plan = plan_kernel(lowered, name=called, total_length=total, schedule=chosen, target=chip)
     source = kernel_source(plan)
     request = LowerRequest(source=source, entry=plan.name, arg_types=arg_types(plan), target=chip.name)
     return Kernel(op, typed, shapes, plan, source, request, LoweredText("", ""))
+
+
+def _check(schedule: object, name: str | None) -> None:
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise ScheduleError(
+            f"schedule must be a Schedule, not {type(schedule).__name__}; Schedule.from_dict reads a dict"
+        )
+    if name is None:
+        return
+    usable = Namer()(name) if isinstance(name, str) and name else "my_kernel"
+    if usable != name:
+        raise DeclarationError(
+            f"name={name!r} can't name a kernel: pyasc and C++ take ASCII letters, digits and _, at most {MAX_NAME} of "
+            f"them, no digit first, and no reserved word; nearest valid: name={usable!r}"
+        )
 
 
 @lru_cache(maxsize=256)

@@ -1,13 +1,16 @@
 """The command line: `asc-sched`. One module per command.
 
-Exit codes: 0 for success, 1 for a failed check, 2 for bad input.
+Exit codes: 0 for success, 1 for a failed check, 2 for bad input; 130 when stopped by ^C, 141 when the reader of the
+output has gone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import logging
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Any
@@ -15,7 +18,11 @@ from typing import Any
 import click
 
 from asc_sched import __version__
-from asc_sched.errors import AscSchedError
+from asc_sched.errors import AscSchedError, SimulationError
+
+FAILED, BAD_INPUT = 1, 2
+NAME = "asc-sched"
+COMPLETE = "_ASC_SCHED_COMPLETE"  # the shell asks for completions
 
 # Command name -> module that defines `command`; loaded when asked for, so that --help is quick.
 COMMANDS = {
@@ -48,10 +55,13 @@ class _Lazy(click.Group):
 
 
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="asc-sched")
+@click.version_option(__version__, prog_name=NAME)
 @click.option("-v", "--verbose", count=True, help="Log what is done (-vv: in detail).")
-def group(verbose: int) -> None:
-    """Declare elementwise kernels for Ascend NPUs, schedule them, and generate, check, time and tune them."""
+@click.pass_context
+def group(ctx: click.Context, verbose: int) -> None:
+    """Declare elementwise kernels for Ascend NPUs, schedule them, and generate, run and check them."""
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)]
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
 
@@ -59,18 +69,47 @@ def group(verbose: int) -> None:
 def main() -> None:
     """Entry point. A mistake of the user's is one message and exit code 2, never a traceback."""
     try:
-        group(prog_name="asc-sched", standalone_mode=False)
+        code = _invoke()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = 128 + signal.SIGPIPE  # as any command whose reader has gone
+        _drop_output()
+    except OSError as error:
+        click.echo(f"error: {error.filename or 'the output'}: {error.strerror or error}", err=True)
+        code = FAILED
+        _drop_output()
+    sys.exit(code)
+
+
+def _invoke() -> int:
+    if COMPLETE in os.environ:
+        group.main(prog_name=NAME)
+    # Not group.main(): it turns a closed pipe into exit code 1, which means a failed check here.
+    try:
+        with group.make_context(NAME, sys.argv[1:]) as ctx:
+            group.invoke(ctx)
+        return 0
+    except SystemExit as stop:
+        return int(stop.code or 0)
     except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        return int(stop.exit_code)
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        return int(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
-        sys.exit(130)
+        return 128 + signal.SIGINT
     except AscSchedError as error:
-        click.secho(f"error: {error}", fg=None if os.environ.get("NO_COLOR") else "red", err=True)
-        sys.exit(2)
-    except BrokenPipeError:
+        click.secho(f"error: {error}", fg="red", err=True, color=False if os.environ.get("NO_COLOR") else None)
+        return exit_code(error)
+
+
+def exit_code(error: AscSchedError) -> int:
+    """What the simulator finds is a failed check; all else is the input's fault."""
+    return FAILED if isinstance(error, SimulationError) else BAD_INPUT
+
+
+def _drop_output() -> None:
+    """Python would write what is left in its buffer at exit, and complain."""
+    with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)

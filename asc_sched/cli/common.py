@@ -21,23 +21,30 @@ def load_op(text: str, scalars: str | None = None) -> Op:
     if re.fullmatch(r"\s*[\w.-]+\s*", text):
         from asc_sched import ops
 
-        if scalars:
-            raise DeclarationError("--scalars goes with a declaration; catalogue ops declare their own")
         found: Op = ops.get(text.strip())
+        given, own = parse_scalars(scalars), [s.name for s in found.scalars]
+        for name in given:
+            if name not in own:
+                has = f"its scalars are {', '.join(own)}" if own else "it has none"
+                raise DeclarationError(f"--scalars {name}: the catalogue's {found.name} has no such scalar; {has}")
         return found
     return op(text, scalars=parse_scalars(scalars))
 
 
 def parse_scalars(text: str | None) -> dict[str, Any]:
-    """``a,b=2.0`` to runtime scalars with optional values."""
+    """``a,b=2.0,k=3`` to runtime scalars with optional values; one without a point is an integer."""
     result: dict[str, Any] = {}
     for part in filter(None, (p.strip() for p in (text or "").split(","))):
         name, _, value = part.partition("=")
         try:
-            result[name.strip()] = float(value) if value else None
+            result[name.strip()] = _number(value.strip()) if value else None
         except ValueError:
-            raise DeclarationError(f"scalar {part!r}: expected name or name=number") from None
+            raise DeclarationError(f"--scalars {part!r}: expected name or name=number, such as alpha=2.0") from None
     return result
+
+
+def _number(text: str) -> int | float:
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
 
 
 def parse_shape(text: str) -> Any:
@@ -61,18 +68,22 @@ def parse_dtype(text: str) -> Any:
     return parts[0] if len(parts) == 1 else parts
 
 
-def op_options(function: F) -> F:
-    """--shape, --dtype, --scalars, --target."""
-    for option in reversed(
-        [
-            click.option("--shape", required=True, help="Such as 8x2048; one per input: 128x1,1x128."),
-            click.option("--dtype", default="float32", show_default=True, help="One for all inputs, or one per input."),
-            click.option("--scalars", help="Runtime scalars of a declaration, with values: alpha=2,beta=1."),
-            click.option("--target", default="Ascend910B1", show_default=True, help="The SoC."),
-        ]
-    ):
-        function = option(function)
-    return function
+def op_options(*, any_size: bool) -> Callable[[F], F]:
+    """--shape (may be left out where a kernel of any size will do), --dtype, --scalars, --target."""
+    shape = "Such as 8x2048, or () for a 0-d tensor; one per input: 128x1,1x128."
+    options = [
+        click.option("--shape", required=not any_size, help=shape + (" Default: any size." if any_size else "")),
+        click.option("--dtype", default="float32", show_default=True, help="One for all inputs, or one per input."),
+        click.option("--scalars", help="Runtime scalars and their values: alpha=2.0,beta=1.0."),
+        click.option("--target", default="Ascend910B1", show_default=True, help="The SoC."),
+    ]
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 def schedule_options(function: F) -> F:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from asc_sched.cli import FAILED, exit_code
 from asc_sched.cli.common import (
     emit_json,
     fail_json,
@@ -23,9 +24,9 @@ from asc_sched.errors import AscSchedError
 
 @click.command()
 @click.argument("op")
-@op_options
+@op_options(any_size=False)
 @schedule_options
-@click.option("--backend", help="sim, or what this machine has (default: chosen by asc-sched doctor).")
+@click.option("--backend", help="Where it runs; sim, the simulator, runs on any machine.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def command(op: str, as_json: bool, **options: Any) -> None:
@@ -39,12 +40,12 @@ def command(op: str, as_json: bool, **options: Any) -> None:
         if not as_json:
             raise
         fail_json(error)
-        sys.exit(2)
+        sys.exit(exit_code(error))
     if as_json:
         emit_json(report)
     else:
         _print(report)
-    sys.exit(0 if report["ok"] else 1)
+    sys.exit(0 if report["ok"] else FAILED)
 
 
 def _run(text: str, **options: Any) -> dict[str, Any]:

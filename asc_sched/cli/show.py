@@ -2,53 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from asc_sched.cli.common import load_op, op_options, parse_dtype, parse_shape, schedule_options, take_schedule
+
+if TYPE_CHECKING:
+    from asc_sched.declare import Op
+    from asc_sched.kernel import Kernel
+    from asc_sched.schedule import Schedule
 
 STAGES = ("op", "tiling", "plan", "pyasc", "ascir", "ascendc")
 
 
 @click.command()
 @click.argument("op")
-@op_options
+@op_options(any_size=True)
 @schedule_options
-@click.option("--stage", type=click.Choice(STAGES), default="pyasc", show_default=True)
+@click.option("--stage", type=click.Choice(STAGES), default="pyasc", show_default=True, help="What to print.")
 @click.option("--symbolic", is_flag=True, help="With --stage tiling: the formulas for any size.")
-def command(op: str, stage: str, symbolic: bool, **options: Any) -> None:
-    """Print one stage of OP (a catalogue name or a declaration) on its way to the chip."""
-    schedule = take_schedule(options)
-    declared = load_op(op, options["scalars"])
+def command(op: str, stage: str, symbolic: bool, shape: str | None, dtype: str, target: str, **options: Any) -> None:
+    """Print one stage of OP (a catalogue name, or a declaration such as "z = x + y") on its way to the chip.
+
+    Without --shape it is the kernel for any size.
+    """
     if symbolic and stage != "tiling":
         raise click.UsageError("--symbolic goes with --stage tiling")
-    kernel_of = declared.compile if stage in ("ascir", "ascendc") else _generate(declared)
-    kernel = kernel_of(
-        parse_shape(options["shape"]), parse_dtype(options["dtype"]), schedule=schedule, target=options["target"]
-    )
-    if symbolic:
-        click.echo(_formulas(kernel))
-        return
-    stages: dict[str, Any] = {
-        "op": lambda: str(declared), "tiling": lambda: str(kernel.tiling), "plan": lambda: str(kernel.plan),
-        "pyasc": lambda: kernel.source, "ascir": lambda: kernel.asc_ir, "ascendc": lambda: kernel.ascendc,
-    }  # fmt: skip
-    text: str = stages[stage]()
-    click.echo(text.rstrip())
+    schedule = take_schedule(options)
+    declared = load_op(op, options["scalars"])
+    if stage == "op":
+        click.echo(str(declared))
+    elif stage == "tiling" and (symbolic or shape is None):
+        click.echo(_formulas(declared, shape, dtype, target, schedule))
+    else:
+        click.echo(_stage(declared, stage, shape, dtype, target, schedule).rstrip())
 
 
-def _generate(declared: Any) -> Any:
-    from functools import partial
+def _stage(declared: Op, stage: str, shape: str | None, dtype: str, target: str, schedule: Schedule | None) -> str:
+    from asc_sched.kernel import compile_kernel, generate
 
-    from asc_sched.kernel import generate
+    make = compile_kernel if stage in ("ascir", "ascendc") else generate
+    size = None if shape is None else parse_shape(shape)
+    kernel: Kernel = make(declared, size, parse_dtype(dtype), schedule=schedule, target=target)
+    return {
+        "tiling": lambda: str(kernel.tiling),
+        "plan": lambda: str(kernel.plan),
+        "pyasc": lambda: kernel.source,
+        "ascir": lambda: kernel.asc_ir,
+        "ascendc": lambda: kernel.ascendc,
+    }[stage]()
 
-    return partial(generate, declared)
 
-
-def _formulas(kernel: Any) -> str:
+def _formulas(declared: Op, shape: str | None, dtype: str, target: str, schedule: Schedule | None) -> str:
+    """The split's formulas, symbolic in total_length and in the schedule's numbers."""
+    from asc_sched import Schedule
+    from asc_sched.lang.infer import infer
+    from asc_sched.target import get_target
     from asc_sched.tiling import Alignment, symbolic_tiling
 
-    tiling = kernel.tiling
-    align = Alignment.of(kernel.itemsizes, kernel.target)
-    return str(symbolic_tiling(tiling.core_split, align, tiling.tile_by))
+    chip, dtypes = get_target(target), declared.input_dtypes(parse_dtype(dtype))
+    chosen = schedule or Schedule.auto(
+        declared, shape=None if shape is None else parse_shape(shape), dtype=list(dtypes.values()), target=chip
+    )
+    typed = infer(declared.graph, dtypes)
+    itemsizes = tuple(d.itemsize for d in (*dtypes.values(), *typed.output_dtypes.values()))
+    by_num = "tile_num" if chosen.tile_num is not None else "fill"
+    formulas = symbolic_tiling(
+        chosen.core_split,
+        Alignment.of(itemsizes, chip),
+        "tile_length" if chosen.tile_length is not None else by_num,
+    )
+    return f"# {chosen!r} on {chip.name}\n{formulas}"

@@ -93,7 +93,7 @@ def get_dtype(dtype: str | DType | torch.dtype | np.dtype[Any] | type) -> DType:
     name = _name_of(dtype)
     if name in _BY_NAME:
         return _BY_NAME[name]
-    near = difflib.get_close_matches(name, _BY_NAME, n=1)
+    near = ["float32"] if name in ("float64", "double") else difflib.get_close_matches(name, _BY_NAME, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise DtypeError(f"unknown dtype {name!r}; {hint}known: {', '.join(DTYPES)}")
 
@@ -102,8 +102,8 @@ def _name_of(dtype: Any) -> str:
     text = str(dtype)
     if text.startswith("torch."):
         return text.removeprefix("torch.")
-    if isinstance(dtype, str):
-        return dtype
+    if dtype is None or isinstance(dtype, str):
+        return text  # numpy takes None for float64
     try:
         return np.dtype(dtype).name
     except TypeError:

@@ -84,8 +84,8 @@ def _syntax_error(text: str, error: SyntaxError) -> DeclarationError:
 
 def _reserved_name(text: str) -> str | None:
     """The reserved word that stands where a name belongs: with ``_`` added to it the text can be read."""
-    words = dict.fromkeys(w for w in re.findall(r"\w+", text) if keyword.iskeyword(w))
-    for chosen in (*([w] for w in words), list(words)):
+    words: list[str] = list(dict.fromkeys(w for w in re.findall(r"\w+", text) if keyword.iskeyword(w)))
+    for chosen in (*([w] for w in words), words):
         pattern = rf"\b({'|'.join(chosen)})\b"
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             if chosen:

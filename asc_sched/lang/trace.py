@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from asc_sched.errors import AscSchedError, DeclarationError
+from asc_sched.errors import AscSchedError, DeclarationError, DtypeError
 from asc_sched.lang.dtypes import FLOAT32, INT32, DType, get_dtype
 from asc_sched.lang.graph import Graph, GraphBuilder, Output, Scalar
 from asc_sched.lang.value import Value
@@ -62,13 +62,18 @@ def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[Sc
 
 def _scalar(parameter: inspect.Parameter) -> Scalar:
     default = None if parameter.default is parameter.empty else parameter.default
-    dtype = _scalar_dtype(parameter.annotation, default)
+    try:
+        dtype = _scalar_dtype(parameter.annotation, default)
+    except DtypeError as error:
+        raise DtypeError(f"scalar {parameter.name!r}: {error}") from None
     if default is not None and not isinstance(default, (bool, int, float)):
         raise DeclarationError(f"scalar {parameter.name!r} has the default {default!r}, which is not a number")
     return Scalar(parameter.name, dtype, default)
 
 
 def _scalar_dtype(annotation: Any, default: Any) -> DType:
+    if isinstance(annotation, str):  # with `from __future__ import annotations`, "float16" keeps its quotes
+        annotation = annotation.strip("'\"")
     if annotation in (float, "float"):
         return FLOAT32
     if annotation in (int, "int"):

@@ -30,8 +30,13 @@ class SimBackend:
             [*inputs, *outputs, *sizes, *scalars],
             core_num=args.core_num,
             target=kernel.target,
-            outputs=range(len(inputs), len(inputs) + len(outputs)),
+            outputs=[len(inputs) + i for i, out in enumerate(outputs) if not _holds_input(out, inputs)],
         )
+
+
+def _holds_input(out: np.ndarray[Any, Any], inputs: list[np.ndarray[Any, Any]]) -> bool:
+    """Whether an output is an input too (in place): its memory is defined before the kernel writes it."""
+    return any(np.may_share_memory(out, x) for x in inputs)
 
 
 def _array(tensor: torch.Tensor, asc_type: str) -> np.ndarray[Any, Any]:
