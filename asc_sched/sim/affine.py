@@ -217,6 +217,10 @@ class Affine:
     def __bool__(self) -> bool:
         return self != 0
 
+    def require_plain(self) -> None:
+        """Raises `Undecided`: the caller needs one number for the whole range."""
+        raise self._undecided(self.lo + 1)
+
     def __index__(self) -> int:
         raise self._undecided(self.lo + 1)
 

@@ -21,6 +21,7 @@ MIB = 1024 * 1024
 class Target:
     """One SoC as the generator and the simulator see it. Sizes in bytes, clock in MHz, bandwidth in bytes/s.
 
+    Bandwidths are nominal and of the whole chip; what of them a kernel can reach is in `target.timing`.
     `max_queue_buffers` is the limit of queue buffers (sum of `num`) per TPosition on A2/A3, `max_pipe_buffers` the
     limit of all buffers of one TPipe (Ascend C documentation of `InitBuffer`). `max_block_dim` is the launcher's limit.
     """
@@ -30,6 +31,7 @@ class Target:
     clock_mhz: float
     l2_bytes: int
     hbm_bytes_per_s: float
+    l2_bytes_per_s: float = 5.2e12
     ub_bytes: int = 192 * KIB
     max_queue_buffers: int = 8
     max_pipe_buffers: int = 64
@@ -71,8 +73,8 @@ def get_target(target: str | Target = DEFAULT_TARGET) -> Target:
     """The target of that name (a `Target` passes through). Raises `TargetError` naming the nearest known SoCs."""
     if isinstance(target, Target):
         return target
-    if target in TARGETS:
+    if isinstance(target, str) and target in TARGETS:
         return TARGETS[target]
-    near = difflib.get_close_matches(target, TARGETS, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(str(target), TARGETS, n=3, cutoff=0.5)
     hint = f"nearest: {', '.join(near)}; " if near else ""
     raise TargetError(f"unknown target {target!r}; {hint}known: {', '.join(TARGETS)}")

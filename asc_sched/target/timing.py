@@ -31,7 +31,7 @@ class TimingConstants:
     )
     launch_per_core_us: float = _constant(0.0235, "us/core", "the same line", "relu, mul")
     tpipe_cycles: float = _constant(
-        640.0, "cycles", "TQue runs: start of the first load; ADK: 'several hundred ns' of TPipe", "relu, mul"
+        900.0, "cycles", "TQue runs: start of the first load; ADK: 'several hundred ns' of TPipe", "relu, mul"
     )
     init_buffer_cycles: float = _constant(61.0, "cycles", "TQue runs: 2 to 5 queues", "relu, mul")
     vector_init_cycles: float = _constant(
@@ -42,16 +42,16 @@ class TimingConstants:
     scalar_op_cycles: float = _constant(1.0, "cycles", "in-order scalar unit, one operation per cycle", "assumed")
     issue_cycles: float = _constant(1.0, "cycles", "ADK Add case 1: 26 scalar cycles per tile", "Add case 1")
     copy_issue_cycles: float = _constant(3.0, "cycles", "ADK Add case 1: 26 scalar cycles per tile", "Add case 1")
-    pad_issue_cycles: float = _constant(
-        30.0, "cycles", "TQue runs: scalar time against copies (DataCopyPad builds its parameter structs)", "relu, mul"
-    )
-    queue_op_cycles: float = _constant(16.0, "cycles", "TQue runs: scalar time against queue operations", "relu, mul")
+    queue_op_cycles: float = _constant(26.0, "cycles", "TQue runs: scalar time against queue operations", "relu, mul")
     queue_sync_vector_cycles: float = _constant(
         2.3, "cycles", "TQue runs: vector time per tile beyond the instructions'", "relu, mul"
     )
 
     # -- copies, one core --------------------------------------------------------------------------------------
     load_hit_ns: float = _constant(107.0, "ns", "msKPP GM_TO_UB_910b3 (L2 hits)", "GM_TO_UB_910b3")
+    load_handover_ns: float = _constant(
+        30.0, "ns", "TQue runs: part of a load's latency in which msprof doesn't count MTE2 as busy", "relu, mul"
+    )
     load_bytes_per_cycle: float = _constant(128.0, "bytes/cycle", "msKPP GM_TO_UB_910b3", "GM_TO_UB_910b3")
     load_miss_ns: float = _constant(130.0, "ns", "msKPP GM_TO_UB_910b1 (L2 misses)", "GM_TO_UB_910b1")
     load_miss_burst_gbps: float = _constant(156.0, "GB/s", "msKPP GM_TO_UB_910b1 up to 16 KB", "GM_TO_UB_910b1")
@@ -63,6 +63,13 @@ class TimingConstants:
         20.6, "cycles", "ADK data_copy scenario 1: time per 128-byte copy, issue bound", "data_copy scenario 1"
     )
 
+    bank_stall_cycles: float = _constant(
+        0.093,
+        "cycles per 32 bytes stored",
+        "ADK Add case 5 over case 6: loads and stores meet in a UB bank only in the former",
+        "ratio of MTE2 times of Add cases 5 and 6",
+    )
+
     # -- chip --------------------------------------------------------------------------------------------------
     hbm_read_efficiency: float = _constant(
         0.854, "of the nominal HBM bandwidth", "ADK data_copy scenario 3 (302 MB in 202.66 us)", "data_copy scenario 3"
@@ -70,6 +77,13 @@ class TimingConstants:
     hbm_efficiency: float = _constant(
         0.929, "of the nominal HBM bandwidth", "ADK Add case 4, reads and writes together", "Add case 4"
     )
+    hbm_write_ratio: float = _constant(
+        1.34,
+        "of the nominal HBM bandwidth",
+        "ADK Add case 3: stores take 1243 cycles for 32 KB on each of 48 cores (L2 buffers the write-backs)",
+        "Add case 3, MTE3 time",
+    )
+    hbm_turnaround_ns: float = _constant(25.0, "ns", "ADK Add case 3, time per tile beyond its phases", "Add case 3")
     line_overhead_bytes: float = _constant(
         16.0, "bytes per 512-byte line", "ADK data_copy scenario 2: 128-byte pieces", "data_copy scenario 2"
     )

@@ -1,0 +1,395 @@
+"""The clock of one core: pipes S, V, MTE2 and MTE3, driven by compiled instruction records.
+
+S issues instructions in program order and waits for none of them. Each pipe executes its own in order; flags and
+queue operations make one pipe wait for another. Vector instructions take what `target.costs` says. Copies have a
+latency, overlapped between copies that follow each other without a flag, and a data phase that is limited by the
+core's port and by its shares of L2 and HBM. Times are cycles of the core's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from asc_sched.sim.share import MixedShare, Rate, Share
+from asc_sched.sim.stream import Loc, Pipe
+
+Op: TypeAlias = "Callable[[Clock], None]"
+Sink: TypeAlias = Callable[[Pipe, str, Loc, float, float], None]
+
+
+@attrs.frozen
+class Loop:
+    """A compiled `Repeat`; one round stands for `stride` iterations of the kernel's loop."""
+
+    count: int
+    body: tuple[Step, ...]
+    first: bool
+    stride: int
+
+
+Step: TypeAlias = "Op | Loop"
+
+
+@attrs.frozen(kw_only=True)
+class Rates:
+    """The model's constants for one target, in cycles and bytes per cycle."""
+
+    load_hit: float
+    load_handover: float
+    load_port: float
+    load_miss: float
+    load_miss_burst: float
+    load_miss_rate: float
+    store: float
+    store_burst: float
+    store_port: float
+    copy_gap: float
+    turnaround: float
+    bank_stall: float
+
+
+@attrs.frozen(kw_only=True)
+class Shares:
+    """One core's part of the chip's bandwidths over time, in bytes per cycle.
+
+    `l2` is for each direction, `hbm` for loads and write-backs together, `hbm_read` for loads, `hbm_write` is how fast
+    L2 takes stores whose lines it has to write back.
+    """
+
+    l2: Rate
+    hbm: Rate
+    hbm_read: Rate
+    hbm_write: Rate
+
+
+@attrs.frozen(kw_only=True)
+class Load:
+    """A copy from GM, compiled: `nbytes` as the core's port sees them, `wire` as L2 does, `hbm` as HBM does."""
+
+    nbytes: float
+    port: float
+    wire: float
+    hbm: float
+    bank: int
+    arg: int
+    misses: bool
+    reuse: tuple[int, ...]
+    name: str
+    loc: Loc
+
+
+@attrs.frozen(kw_only=True)
+class Store:
+    """A copy to GM, compiled like `Load`; `hbm` is what is written back for it."""
+
+    nbytes: float
+    port: float
+    wire: float
+    hbm: float
+    bank: int
+    name: str
+    loc: Loc
+
+
+@attrs.frozen
+class Span:
+    """A store under way: its UB bank, when it begins and ends, and when L2 has taken what it writes back."""
+
+    bank: int
+    begin: float
+    end: float
+    taken: float
+    stall: float
+
+
+class Lane:
+    """One pipe: `free` is when it can take its next instruction, `done` when all it took are complete."""
+
+    __slots__ = ("busy", "data", "done", "free", "limit")
+
+    def __init__(self) -> None:
+        self.free = 0.0
+        self.done = 0.0
+        self.busy = 0.0
+        self.data = 0.0  # MTE: end of the last data phase
+        self.limit = 0.0  # MTE: end of the last transfer at the core's sustained rate
+
+    def occupy(self, start: float, end: float) -> None:
+        """Counts the time from `start` to `end` as busy, once where it overlaps what came before."""
+        self.busy += max(0.0, end - max(start, self.done))
+        self.done = max(self.done, end)
+
+
+class Clock:
+    """The state of one core's pipes while it executes."""
+
+    __slots__ = (
+        "bytes_read", "bytes_written", "drained", "filled", "flags", "hbm", "hbm_bytes", "hbm_read", "hbm_write",
+        "iteration", "l2_read", "l2_write", "last_miss", "mte2", "mte3", "rates", "s", "s_bound", "s_busy", "sink", "stores", "v",
+    )  # fmt: skip
+
+    def __init__(self, rates: Rates, shares: Shares, sink: Sink | None = None) -> None:
+        self.rates = rates
+        self.sink = sink
+        self.s = 0.0
+        self.s_busy = 0.0
+        self.s_bound = False
+        self.v, self.mte2, self.mte3 = Lane(), Lane(), Lane()
+        self.l2_read, self.l2_write = Share(shares.l2), Share(shares.l2)
+        self.hbm = MixedShare(shares.hbm)
+        self.hbm_read, self.hbm_write = Share(shares.hbm_read), Share(shares.hbm_write)
+        self.flags: dict[tuple[Pipe, Pipe, int], float] = {}
+        self.filled: dict[tuple[int, int], float] = {}
+        self.drained: dict[tuple[int, int], float] = {}
+        self.stores: list[Span] = []
+        self.last_miss = -1
+        self.iteration: list[int] = []
+        self.bytes_read = self.bytes_written = self.hbm_bytes = 0.0
+
+    # -- scalar unit -------------------------------------------------------------------------------------------
+    def scalar(self, cycles: float, name: str, loc: Loc) -> None:
+        """Scalar work."""
+        if self.sink is not None:
+            self.sink(Pipe.S, name, loc, self.s, self.s + cycles)
+        self.s += cycles
+        self.s_busy += cycles
+
+    def lane(self, pipe: Pipe) -> Lane:
+        return self.v if pipe is Pipe.V else self.mte2 if pipe is Pipe.MTE2 else self.mte3
+
+    def _start(self, lane: Lane) -> float:
+        """When an instruction that S has just issued can start on its pipe."""
+        if self.s > lane.free:
+            self.s_bound = True
+            return self.s
+        return lane.free
+
+    # -- instructions ------------------------------------------------------------------------------------------
+    def vector(self, cycles: float, name: str, loc: Loc) -> None:
+        """A vector instruction."""
+        start = self._start(self.v)
+        end = start + cycles
+        self.v.free = end
+        self.v.occupy(start, end)
+        if self.sink is not None:
+            self.sink(Pipe.V, name, loc, start, end)
+
+    def synchronise(self, cycles: float) -> None:
+        """What a queue operation costs the vector pipe."""
+        start = max(self.v.free, self.s)
+        self.v.free = start + cycles
+        self.v.occupy(start, self.v.free)
+
+    def load(self, copy: Load) -> None:
+        """A copy from GM to UB."""
+        lane, rates = self.mte2, self.rates
+        start = self._start(lane)
+        misses = copy.misses and not any(self.iteration[d] for d in copy.reuse)
+        if misses:
+            start = self._after_stores(start)
+            # Another DRAM stream than the last load's: its latency isn't hidden behind that.
+            begin = start if self.last_miss in (-1, copy.arg) else max(start, lane.done)
+            self.last_miss = copy.arg
+            end = max(begin + rates.load_miss, lane.data + rates.copy_gap) + copy.port / rates.load_miss_burst
+            lane.limit = max(lane.limit, start) + copy.port / rates.load_miss_rate
+            ready = max(start + rates.load_hit, lane.data)
+            end = max(end, lane.limit, self.hbm.take(ready, copy.hbm), self.hbm_read.take(ready, copy.hbm))
+            self.hbm_bytes += copy.nbytes
+        else:
+            ready = max(start + rates.load_hit, lane.data)
+            end = max(start + rates.load_hit, lane.data + rates.copy_gap) + copy.port / rates.load_port
+        end = max(end, self.l2_read.take(ready, copy.wire), lane.done)
+        end += self._bank_stall(copy.bank, start, end)
+        lane.free = start + rates.copy_gap
+        lane.data = end
+        lane.occupy(start if misses or start < lane.done else start + rates.load_handover, end)
+        self.bytes_read += copy.nbytes
+        if self.sink is not None:
+            self.sink(Pipe.MTE2, copy.name, copy.loc, start, end)
+
+    def _after_stores(self, start: float) -> float:
+        """When a load from HBM can start: not while the core's earlier stores drain, and a turn-around after them."""
+        drained = max((t.taken for t in self.stores if t.begin <= start), default=0.0)
+        return drained + self.rates.turnaround if drained > start else start
+
+    def _bank_stall(self, bank: int, start: float, end: float) -> float:
+        """Cycles that a load loses to stores that read the UB bank it writes to."""
+        stall = 0.0
+        for t in self.stores:
+            if t.bank == bank and t.begin < end and t.end > start:
+                stall += t.stall * (min(end, t.end) - max(start, t.begin)) / (t.end - t.begin)
+        return stall
+
+    def store(self, copy: Store) -> None:
+        """A copy from UB to GM."""
+        lane, rates = self.mte3, self.rates
+        start = self._start(lane)
+        lane.limit = max(lane.limit, start) + copy.port / rates.store_port
+        end = max(start + rates.store, lane.data + rates.copy_gap) + copy.port / rates.store_burst
+        end = max(end, lane.limit, self.l2_write.take(start, copy.wire), lane.done)
+        taken = 0.0
+        if copy.hbm:
+            taken = self.hbm_write.take(start, copy.hbm)
+            end = max(end, taken)
+            self.hbm.write_back(start, copy.hbm)
+            self.hbm_bytes += copy.nbytes
+        self.stores = [*self.stores[-2:], Span(copy.bank, start, end, taken, copy.nbytes * rates.bank_stall)]
+        lane.free = start + rates.copy_gap
+        lane.data = end
+        lane.occupy(start, end)
+        self.bytes_written += copy.nbytes
+        if self.sink is not None:
+            self.sink(Pipe.MTE3, copy.name, copy.loc, start, end)
+
+    # -- order between pipes -----------------------------------------------------------------------------------
+    def _set(self, pipe: Pipe) -> float:
+        """When a pipe has done all that was issued to it. It takes nothing new before that: flags are set in order."""
+        if pipe is Pipe.S:
+            return self.s
+        lane = self.lane(pipe)
+        lane.free = max(lane.free, lane.done)
+        return max(lane.free, self.s)
+
+    def _wait(self, pipe: Pipe, until: float) -> None:
+        if pipe is Pipe.S:
+            self.s = max(self.s, until)
+            return
+        lane = self.lane(pipe)
+        lane.free = max(lane.free, until)
+
+    def set_flag(self, src: Pipe, dst: Pipe, event: int) -> None:
+        self.flags[src, dst, event] = self._set(src)
+
+    def wait_flag(self, src: Pipe, dst: Pipe, event: int) -> None:
+        self._wait(dst, self.flags.pop((src, dst, event), 0.0))
+
+    def enque(self, key: tuple[int, int], fill: Pipe) -> None:
+        self.filled[key] = self._set(fill)
+
+    def deque(self, key: tuple[int, int], drain: Pipe) -> None:
+        self._wait(drain, self.filled.get(key, 0.0))
+
+    def free(self, key: tuple[int, int], drain: Pipe) -> None:
+        self.drained[key] = self._set(drain)
+
+    def alloc(self, key: tuple[int, int], fill: Pipe) -> None:
+        self._wait(fill, self.drained.get(key, 0.0))
+
+    def barrier(self, pipe: Pipe | None) -> None:
+        """`PipeBarrier`: later instructions of a pipe wait for its earlier ones; of all pipes, for all."""
+        if pipe is None:
+            end = self.end
+            self.s = max(self.s, end)
+            for lane in (self.v, self.mte2, self.mte3):
+                lane.free = max(lane.free, end)
+        elif pipe is not Pipe.S:
+            self._set(pipe)
+
+    @property
+    def end(self) -> float:
+        return max(self.s, self.v.done, self.mte2.done, self.mte3.done)
+
+    # -- running -----------------------------------------------------------------------------------------------
+    def run(self, steps: Sequence[Step], skip: bool = True) -> None:
+        """Executes compiled steps. With `skip`, iterations of a loop in steady state are added up, not executed."""
+        for step in steps:
+            if isinstance(step, Loop):
+                self._loop(step, skip)
+            else:
+                step(self)
+
+    def _loop(self, loop: Loop, skip: bool) -> None:
+        self.iteration.append(0 if loop.first else 1)
+        before: list[list[float]] = []
+        done = 0
+        while done < loop.count:
+            self.s_bound = False
+            self.run(loop.body, skip)
+            done += 1
+            self.iteration[-1] = 1
+            if skip and loop.count - done > 1:
+                before.append(self._state())
+                skipped = self._steady(before, loop.count - done)
+                done += skipped
+                if skipped:
+                    before.clear()
+        self.iteration.pop()
+
+    def _steady(self, states: list[list[float]], left: int) -> int:
+        """Skips up to `left` iterations if the last three states moved on evenly; how many were skipped.
+
+        S may fall behind the other clocks for ever (it runs ahead in the program): that is steady as long as no
+        pipe waits for it.
+        """
+        if len(states) < 3:
+            return 0
+        a, b, c = states[-3:]
+        if len(states) > 3:
+            del states[0]
+        if not len(a) == len(b) == len(c):
+            return 0
+        deltas = [z - y for y, z in zip(b, c, strict=True)]
+        scale = 1e-9 * max(c[0], c[1], 1.0)
+        if any(abs(d - (y - x)) > scale for d, x, y in zip(deltas, a, b, strict=True)):
+            return 0
+        pace = max(deltas[1:_CLOCKS])
+        if self.s_bound and deltas[0] < pace - scale:
+            return 0
+        for change in self.hbm.rate.until:  # not into a change of rates
+            if change > self.end - 2 * pace:
+                left = min(left, int((change - self.end) / max(pace, 1e-9)) - 2)
+                break
+        if left <= 0:
+            return 0
+        self._advance([d * left for d in deltas])
+        return left
+
+    def _shares(self) -> tuple[Share, ...]:
+        return self.l2_read, self.l2_write, self.hbm, self.hbm_read, self.hbm_write
+
+    # -- state -------------------------------------------------------------------------------------------------
+    def _state(self) -> list[float]:
+        """All clocks (S first) and all counters, in an order that depends on the program alone."""
+        out = [self.s]
+        for lane in (self.v, self.mte2, self.mte3):
+            out += (lane.free, lane.done, lane.data, lane.limit)
+        for share in self._shares():
+            out += share.state()
+        for span in self.stores:
+            out += (span.begin, span.end, span.taken)
+        for table in (self.flags, self.filled, self.drained):
+            out += table.values()
+        out += (self.s_busy, self.v.busy, self.mte2.busy, self.mte3.busy)
+        out += (self.bytes_read, self.bytes_written, self.hbm_bytes)
+        return out
+
+    def _advance(self, deltas: list[float]) -> None:
+        """Moves everything that `_state` lists."""
+        it = iter(deltas)
+        self.s += next(it)
+        for lane in (self.v, self.mte2, self.mte3):
+            lane.free += next(it)
+            lane.done += next(it)
+            lane.data += next(it)
+            lane.limit += next(it)
+        for share in self._shares():
+            share.advance([next(it) for _ in share.state()])
+        self.stores = [
+            Span(t.bank, t.begin + next(it), t.end + next(it), t.taken + next(it), t.stall) for t in self.stores
+        ]
+        for table in (self.flags, self.filled, self.drained):
+            for key in table:
+                table[key] += next(it)
+        self.s_busy += next(it)
+        for lane in (self.v, self.mte2, self.mte3):
+            lane.busy += next(it)
+        self.bytes_read += next(it)
+        self.bytes_written += next(it)
+        self.hbm_bytes += next(it)
+
+
+#: S and the lanes' clocks come first in `_state`.
+_CLOCKS = 13

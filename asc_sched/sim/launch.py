@@ -1,0 +1,107 @@
+"""A launch: every kind of core run against its share of the chip's bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from asc_sched.errors import ArgumentError
+from asc_sched.sim.engine import Clock, Rates, Shares, Sink, Step
+from asc_sched.sim.outline import CoreGroup
+from asc_sched.sim.share import Rate
+from asc_sched.sim.steps import Compiler, rates_of
+from asc_sched.sim.traffic import L2_STATES, Traffic, analyse
+from asc_sched.target import Target
+from asc_sched.target.timing import TimingConstants
+
+#: Cores that finish within this part of the run of each other are taken to finish together.
+_SAME_END = 0.003
+_MAX_STAGES = 8
+
+
+@attrs.frozen
+class Run:
+    """One core group's clock after its run, and the shares of bandwidth it had."""
+
+    group: CoreGroup
+    steps: tuple[Step, ...]
+    shares: Shares
+    clock: Clock
+
+    @property
+    def end(self) -> float:
+        return self.clock.end
+
+
+class Launch:
+    """Core groups compiled for a target, ready to be run against shares of bandwidth."""
+
+    def __init__(
+        self,
+        groups: Sequence[CoreGroup],
+        arg_bytes: Sequence[int],
+        target: Target,
+        l2: str,
+        constants: TimingConstants,
+    ) -> None:
+        if l2 not in L2_STATES:
+            raise ArgumentError(f"l2={l2!r}: allowed is {' or '.join(map(repr, L2_STATES))}")
+        self.groups = tuple(groups)
+        self.target = target
+        self.constants = constants
+        self.cores = sum(g.cores for g in groups)
+        self.concurrent = min(self.cores, target.vector_cores)
+        self.traffic: Traffic = analyse(groups, arg_bytes, target, l2)
+        self.rates: Rates = rates_of(target, constants)
+        compiler = Compiler(target, constants, self.traffic, self.concurrent)
+        self.steps: tuple[tuple[Step, ...], ...] = tuple(compiler.steps(g.nodes) for g in groups)
+
+    def clock(self, shares: Shares, sink: Sink | None = None) -> Clock:
+        """A core's clock at the start of the launch."""
+        clock = Clock(self.rates, shares, sink)
+        clock.v.free = clock.v.done = clock.v.busy = self.constants.vector_init_cycles
+        return clock
+
+    def shares(self, ends: Sequence[tuple[float, int]]) -> Shares:
+        """A core's shares when `ends` lists (cycle, cores still running from then on) after the start."""
+        counts = (self.concurrent, *(n for _, n in ends))
+        until = tuple(t for t, _ in ends)
+        per_cycle = 1 / (self.target.clock_mhz * 1e6)
+        hbm = self.target.hbm_bytes_per_s * per_cycle
+
+        def rate(total: float) -> Rate:
+            return Rate(tuple(total / max(1, n) for n in counts), until)
+
+        return Shares(
+            l2=rate(self.target.l2_bytes_per_s * per_cycle),
+            hbm=rate(hbm * self.constants.hbm_efficiency),
+            hbm_read=rate(hbm * self.constants.hbm_read_efficiency),
+            hbm_write=rate(hbm * self.constants.hbm_write_ratio),
+        )
+
+    def run(self, skip: bool = True) -> list[Run]:
+        """Runs every group; groups that outlast others get their share of the bandwidth from then on."""
+        final: list[Run] = []
+        left = list(range(len(self.groups)))
+        ends: list[tuple[float, int]] = []
+        running = self.concurrent
+        while left:
+            runs = {i: self._run(i, ends, skip) for i in left}
+            first = min(r.end for r in runs.values())
+            last = max(r.end for r in runs.values())
+            cut = last if last - first <= _SAME_END * last or len(ends) >= _MAX_STAGES else first * (1 + _SAME_END)
+            done = [i for i in left if runs[i].end <= cut]
+            final += [runs[i] for i in done]
+            left = [i for i in left if i not in done]
+            running -= sum(self.groups[i].cores for i in done)
+            ends.append((max(runs[i].end for i in done), running))
+        return final
+
+    def _run(self, index: int, ends: Sequence[tuple[float, int]], skip: bool) -> Run:
+        shares = self.shares(ends)
+        clock = self.clock(shares)
+        clock.run(self.steps[index], skip)
+        return Run(self.groups[index], self.steps[index], shares, clock)
+
+

@@ -1,0 +1,55 @@
+"""Kernels that only copy: blocks of a matrix from GM to UB, and single copies of one size, one after the other."""
+
+import asc
+
+
+@asc.jit
+def load_blocks(
+    x: asc.GlobalAddress,
+    row_length: asc.ConstExpr[int],
+    rows_per_core: asc.ConstExpr[int],
+    tile_rows: asc.ConstExpr[int],
+    tile_columns: asc.ConstExpr[int],
+    parts: asc.ConstExpr[int],
+    passes: asc.ConstExpr[int],
+):
+    """A core's rows in tiles of `tile_rows` x `tile_columns`; each of `parts` column ranges is read `passes` times."""
+    core = asc.get_block_idx()
+    first_row = core * rows_per_core
+    x_gm = asc.GlobalTensor()
+    x_gm.set_global_buffer(x)
+    local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, 0, tile_rows * tile_columns)
+    pad = asc.DataCopyPadExtParams(asc.float16, False, 0, 0, 0)
+    part_length = row_length // parts
+    for part in range(parts):
+        for _pass in range(passes):
+            for row in range(rows_per_core // tile_rows):
+                for column in range(asc.ceildiv(part_length, tile_columns)):
+                    rest = part_length - column * tile_columns
+                    columns = asc.number(tile_columns, asc.int32) if rest > tile_columns else rest
+                    at = asc.number(row_length, asc.int64) * (first_row + row * tile_rows)
+                    at = at + part * part_length + column * tile_columns
+                    params = asc.DataCopyExtParams(tile_rows, columns * 2, (row_length - columns) * 2, 0, 0)
+                    asc.data_copy_pad(local, x_gm[at:], params, pad)
+
+
+@asc.jit
+def load_one_by_one(x: asc.GlobalAddress, copy_length: asc.ConstExpr[int], copies: asc.ConstExpr[int]):
+    """`copies` loads of `copy_length` halves; each ends before the next begins."""
+    x_gm = asc.GlobalTensor()
+    x_gm.set_global_buffer(x)
+    local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, 0, copy_length)
+    for i in range(copies):
+        asc.data_copy(local, x_gm[asc.number(copy_length, asc.int64) * i :], copy_length)
+        asc.pipe_barrier(asc.PipeID.PIPE_MTE2)
+
+
+@asc.jit
+def store_one_by_one(z: asc.GlobalAddress, copy_length: asc.ConstExpr[int], copies: asc.ConstExpr[int]):
+    """`copies` stores of `copy_length` halves; each ends before the next begins."""
+    z_gm = asc.GlobalTensor()
+    z_gm.set_global_buffer(z)
+    local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, 0, copy_length)
+    for i in range(copies):
+        asc.data_copy(z_gm[asc.number(copy_length, asc.int64) * i :], local, copy_length)
+        asc.pipe_barrier(asc.PipeID.PIPE_MTE3)
