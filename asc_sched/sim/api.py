@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -56,13 +56,15 @@ def simulate(
     strict: bool | Collection[str] = True,
     entry: str | None = None,
     outputs: Collection[int] | None = None,
+    sources: Mapping[str, str] | None = None,
 ) -> SimReport:
     """Runs a kernel on `core_num` cores, one after the other, and updates the arrays in `args` in place.
 
     `args`: the kernel's explicit arguments in order: contiguous numpy arrays for pointers, numbers for scalars.
     `strict`: True raises at the first finding, False makes findings warnings (`SimReport.warnings`, Python logging),
     a collection of check names (`errors.CHECKS`) raises for those alone. `outputs`: indices of pointer arguments whose
-    contents are undefined before and must be complete after.
+    contents are undefined before and must be complete after. `sources`: kernel source text by the file name that the
+    IR's locations carry, for messages (files with an absolute path are read).
 
     Raises `ArgumentError` for arguments that don't fit the kernel, and the classes of `sim.errors`.
     """
@@ -70,7 +72,7 @@ def simulate(
     program = compile_kernel(func, False)
     values, buffers = _bind(func, args, frozenset(outputs or ()))
     gm = Gm(buffers)
-    findings = Findings(strict)
+    findings = Findings(strict, sources)
     instructions = bytes_read = bytes_written = ub_bytes = 0
     for number in range(core_num):
         core = ExecutingCore(number, core_num, target, findings, _names(func), gm=gm)

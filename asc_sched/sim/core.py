@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import linecache
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from asc_sched.sim import errors
@@ -32,14 +33,22 @@ _NO_CLOCK: Clock = (0, 0, 0, 0)
 class Findings:
     """What a run found: decides whether a finding stops it, and keeps those that don't, once per place."""
 
-    def __init__(self, strict: bool | Collection[str]) -> None:
+    def __init__(self, strict: bool | Collection[str], sources: Mapping[str, str] | None = None) -> None:
         if not isinstance(strict, bool):
             unknown = sorted(set(strict) - set(errors.CHECKS))
             if unknown:
                 raise ValueError(f"unknown checks {unknown}; there are {', '.join(sorted(errors.CHECKS))}")
         self._strict = strict
+        self._sources = {name: text.splitlines() for name, text in (sources or {}).items()}
         self.warnings: list[HardwareError] = []
         self._seen: set[tuple[str, Loc]] = set()
+
+    def source_line(self, loc: Loc) -> str:
+        """The kernel's text at a location: from the sources given, or from the file where its path is absolute."""
+        lines = self._sources.get(loc.file)
+        if lines is not None:
+            return lines[loc.line - 1].strip() if 0 < loc.line <= len(lines) else ""
+        return linecache.getline(loc.file, loc.line).strip() if loc.line and Path(loc.file).is_absolute() else ""
 
     def add(self, finding: HardwareError) -> None:
         """Raises the finding when its check is strict, else keeps and logs it."""
@@ -82,7 +91,7 @@ class Core:
         where = f"core {self.number}" + "".join(f", iteration {i}" for i in self.tile[:1])
         if len(self.tile) > 1:
             where += "".join(f".{i}" for i in self.tile[1:])
-        line = linecache.getline(loc.file, loc.line).strip() if loc.line else ""
+        line = self.findings.source_line(loc)
         source = f"\n    {line}" if line else ""
         self.findings.add(kind(f"{loc}: {text} ({where}){source}", loc, self.number, tuple(self.tile)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,6 @@ from asc_sched.sim.queues import Queue, State, TBuf
 from asc_sched.sim.stream import Pipe
 from asc_sched.sim.values import GlobalTensor, LocalTensor, Params
 
-_QUEUE_TYPE = re.compile(r"<(\w+)(?:, (\w+))?(?:, (\d+))?>")
 _PIPES = {p.value: p for p in Pipe}
 #: CACHE_MODE_DISABLE in AscendC::CacheMode is 0; pyasc's attribute holds its own enum, emitted the other way round.
 _BYPASS_MODE = 0
@@ -67,9 +65,8 @@ def _pipe(op: Op) -> Step:
 
 
 def _queue(op: Op) -> Step:
-    m = _QUEUE_TYPE.search(op.types[0])
-    assert m is not None, op.types
-    position, depth = m.group(1).upper(), int(m.group(2) or 0)
+    words = op.types[0].strip("<>").split(", ")  # position and depth; a TQueBind has two positions
+    position, depth = words[0].upper(), int(words[-1])
     out, loc = op.results[0], op.loc
     dead = op.name == "ascendc.que_bind"  # pyasc leaves one behind for every TBuf
 
@@ -190,7 +187,8 @@ def _queue_question(op: Op) -> Step:
 
 # -- local tensors ----------------------------------------------------------------------------------------------
 def _tbuf_get(op: Op) -> Step:
-    tbuf, out, dtype, loc = op.operands[0], op.results[0], dtypes.of(op.types[-1]), op.loc
+    tbuf, out, loc = op.operands[0], op.results[0], op.loc
+    dtype = dtypes.of(op.types[1])  # the result's type comes second, the length's last
     length = op.operands[1] if len(op.operands) > 1 else -1
 
     def step(env: Env, core: Core) -> None:

@@ -122,8 +122,11 @@ def convert(src: Array, dtype: np.dtype[Any], mode: int) -> Array:
 
 
 def cast(out: Array, srcs: Srcs, scalar: Any, mode: int) -> None:
-    """`Cast`."""
+    """`Cast`. From int32 to half the scale of `SetDeqScale` (`scalar`) counts and the mode doesn't."""
     src = srcs[0]
+    if scalar is not None:
+        cast_deq(out, srcs, scalar, mode)
+        return
     if out.dtype.char == "f" and src.dtype.char == "e":  # the two most common, without detours
         store(out, widen(src))
     elif out.dtype.char == "e" and src.dtype.char == "f" and mode in (Round.CAST_NONE, Round.CAST_RINT):
