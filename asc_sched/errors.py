@@ -81,3 +81,8 @@ class SimulationError(AscSchedError, RuntimeError):
 # -- files -----------------------------------------------------------------------------------------------------
 class StorageError(AscSchedError, OSError):
     """A file can't be written or read: full disk, read-only or foreign folder. `errno` is the system's."""
+
+
+# -- libraries -------------------------------------------------------------------------------------------------
+class LibraryError(AscSchedError, ValueError):
+    """A library's declaration can't be read, its names clash, or a built library isn't what was built."""
