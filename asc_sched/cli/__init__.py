@@ -30,6 +30,7 @@ COMMANDS = {
     "show": "show",
     "ops": "ops",
     "doctor": "doctor",
+    "twin": "twin",
 }
 
 
