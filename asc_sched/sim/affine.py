@@ -86,10 +86,10 @@ class Affine:
         return self
 
     def __sub__(self, other: Any) -> int | Affine:
-        return self + (-other)
+        return self.__add__(-other)
 
     def __rsub__(self, other: Any) -> int | Affine:
-        return -self + other
+        return self.__neg__().__add__(other)
 
     def __mul__(self, other: Any) -> int | Affine:
         if isinstance(other, Affine):
@@ -124,7 +124,7 @@ class Affine:
         return found
 
     def __mod__(self, other: Any) -> int | Affine:
-        return self - self.__floordiv__(other) * other
+        return self.__sub__(self.__floordiv__(other) * other)
 
     def _by_residue(self, k: int) -> Undecided:
         """Where a quotient or remainder by `k` changes: at a cut if the range spans few multiples, else by residue."""

@@ -55,12 +55,10 @@ class Rates:
 class Shares:
     """One core's part of the chip's bandwidths over time, in bytes per cycle.
 
-    `l2` is for each direction, `hbm` for loads and write-backs together, `hbm_read` for loads, `hbm_write` is how fast
-    L2 takes stores whose lines it has to write back.
+    `l2` is for each direction; HBM serves loads at `hbm_read` and write-backs at `hbm_write`, in turn.
     """
 
     l2: Rate
-    hbm: Rate
     hbm_read: Rate
     hbm_write: Rate
 
@@ -83,12 +81,13 @@ class Load:
 
 @attrs.frozen(kw_only=True)
 class Store:
-    """A copy to GM, compiled like `Load`; `hbm` is what is written back for it."""
+    """A copy to GM, compiled like `Load`; `hbm` is what is written back for it, `hbm_part` that part of its bytes."""
 
     nbytes: float
     port: float
     wire: float
     hbm: float
+    hbm_part: float
     bank: int
     name: str
     loc: Loc
@@ -127,8 +126,9 @@ class Clock:
     """The state of one core's pipes while it executes."""
 
     __slots__ = (
-        "bytes_read", "bytes_written", "drained", "filled", "flags", "hbm", "hbm_bytes", "hbm_read", "hbm_write",
-        "iteration", "l2_read", "l2_write", "last_miss", "mte2", "mte3", "rates", "s", "s_bound", "s_busy", "sink", "stores", "v",
+        "bytes_read", "bytes_written", "drained", "filled", "flags", "hbm", "hbm_bytes", "hbm_write",
+        "iteration", "l2_read", "l2_write", "last_miss", "mte2", "mte3", "rates", "s", "s_bound", "s_busy", "sink",
+        "stores", "v",
     )  # fmt: skip
 
     def __init__(self, rates: Rates, shares: Shares, sink: Sink | None = None) -> None:
@@ -139,8 +139,8 @@ class Clock:
         self.s_bound = False
         self.v, self.mte2, self.mte3 = Lane(), Lane(), Lane()
         self.l2_read, self.l2_write = Share(shares.l2), Share(shares.l2)
-        self.hbm = MixedShare(shares.hbm)
-        self.hbm_read, self.hbm_write = Share(shares.hbm_read), Share(shares.hbm_write)
+        self.hbm = MixedShare(shares.hbm_read, shares.hbm_write, rates.turnaround)
+        self.hbm_write = Share(shares.hbm_write)
         self.flags: dict[tuple[Pipe, Pipe, int], float] = {}
         self.filled: dict[tuple[int, int], float] = {}
         self.drained: dict[tuple[int, int], float] = {}
@@ -196,7 +196,7 @@ class Clock:
             end = max(begin + rates.load_miss, lane.data + rates.copy_gap) + copy.port / rates.load_miss_burst
             lane.limit = max(lane.limit, start) + copy.port / rates.load_miss_rate
             ready = max(start + rates.load_hit, lane.data)
-            end = max(end, lane.limit, self.hbm.take(ready, copy.hbm), self.hbm_read.take(ready, copy.hbm))
+            end = max(end, lane.limit, self.hbm.take(ready, copy.hbm))
             self.hbm_bytes += copy.nbytes
         else:
             ready = max(start + rates.load_hit, lane.data)
@@ -213,7 +213,7 @@ class Clock:
     def _after_stores(self, start: float) -> float:
         """When a load from HBM can start: not while the core's earlier stores drain, and a turn-around after them."""
         drained = max((t.taken for t in self.stores if t.begin <= start), default=0.0)
-        return drained + self.rates.turnaround if drained > start else start
+        return drained + min(self.rates.turnaround, drained - start) if drained > start else start
 
     def _bank_stall(self, bank: int, start: float, end: float) -> float:
         """Cycles that a load loses to stores that read the UB bank it writes to."""
@@ -235,7 +235,7 @@ class Clock:
             taken = self.hbm_write.take(start, copy.hbm)
             end = max(end, taken)
             self.hbm.write_back(start, copy.hbm)
-            self.hbm_bytes += copy.nbytes
+            self.hbm_bytes += copy.nbytes * copy.hbm_part
         self.stores = [*self.stores[-2:], Span(copy.bank, start, end, taken, copy.nbytes * rates.bank_stall)]
         lane.free = start + rates.copy_gap
         lane.data = end
@@ -348,7 +348,7 @@ class Clock:
         return left
 
     def _shares(self) -> tuple[Share, ...]:
-        return self.l2_read, self.l2_write, self.hbm, self.hbm_read, self.hbm_write
+        return self.l2_read, self.l2_write, self.hbm, self.hbm_write
 
     # -- state -------------------------------------------------------------------------------------------------
     def _state(self) -> list[float]:
@@ -360,8 +360,9 @@ class Clock:
             out += share.state()
         for span in self.stores:
             out += (span.begin, span.end, span.taken)
-        for table in (self.flags, self.filled, self.drained):
-            out += table.values()
+        out += self.flags.values()
+        out += self.filled.values()
+        out += self.drained.values()
         out += (self.s_busy, self.v.busy, self.mte2.busy, self.mte3.busy)
         out += (self.bytes_read, self.bytes_written, self.hbm_bytes)
         return out
@@ -380,7 +381,9 @@ class Clock:
         self.stores = [
             Span(t.bank, t.begin + next(it), t.end + next(it), t.taken + next(it), t.stall) for t in self.stores
         ]
-        for table in (self.flags, self.filled, self.drained):
+        for flag in self.flags:
+            self.flags[flag] += next(it)
+        for table in (self.filled, self.drained):
             for key in table:
                 table[key] += next(it)
         self.s_busy += next(it)

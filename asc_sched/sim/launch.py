@@ -75,9 +75,8 @@ class Launch:
 
         return Shares(
             l2=rate(self.target.l2_bytes_per_s * per_cycle),
-            hbm=rate(hbm * self.constants.hbm_efficiency),
             hbm_read=rate(hbm * self.constants.hbm_read_efficiency),
-            hbm_write=rate(hbm * self.constants.hbm_write_ratio),
+            hbm_write=rate(hbm * self.constants.hbm_write_efficiency),
         )
 
     def run(self, skip: bool = True) -> list[Run]:

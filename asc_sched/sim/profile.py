@@ -147,7 +147,7 @@ def bound(launch: Launch) -> tuple[float, str]:
     hbm_us = 0.0
     if not traffic.hits:
         over = max(0, written - target.l2_bytes)
-        hbm_us = wire * max(read / constants.hbm_read_efficiency, (read + over) / constants.hbm_efficiency)
+        hbm_us = wire * (read / constants.hbm_read_efficiency + over / constants.hbm_write_efficiency)
     cycles = sum(
         ideal_cycles(r.name, r.dst.dtype, tuple(s.dtype for s in r.srcs), r.count) * times * group.cores
         for group in launch.groups

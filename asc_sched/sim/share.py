@@ -54,32 +54,37 @@ class Share:
 
 
 class MixedShare(Share):
-    """A core's share of a memory that loads and write-backs draw on together.
+    """A core's share of a memory that serves loads and write-backs in turn, each at its own rate.
 
     Write-backs go on while the core does other things: they are kept in `pending`, by the cycle they begin, until a
-    load meets them. A load that is under way when one begins is held up by it.
+    load meets them. A load that is under way when one begins is held up by it, and by the turn to writing and back.
     """
 
-    __slots__ = ("pending",)
+    __slots__ = ("pending", "turnaround", "write_rate")
 
-    def __init__(self, rate: Rate) -> None:
+    def __init__(self, rate: Rate, write_rate: Rate, turnaround: float) -> None:
         super().__init__(rate)
+        self.write_rate = write_rate
+        self.turnaround = turnaround
         self.pending: list[tuple[float, float]] = []
 
     def write_back(self, at: float, nbytes: float) -> None:
         """Takes the bytes of a write-back that begins at cycle `at`."""
         self.pending.append((at, nbytes))
         if len(self.pending) > 4:  # no load came by for long: none that is still to come began before these
-            at, nbytes = self.pending.pop(0)
-            super().take(at, nbytes)
+            self._write(*self.pending.pop(0))
+
+    def _write(self, at: float, nbytes: float) -> None:
+        self.free = self.write_rate.finish(max(at, self.free), nbytes)
 
     def take(self, ready: float, nbytes: float) -> float:
         while self.pending and self.pending[0][0] <= ready:
-            super().take(*self.pending.pop(0))
-        end = super().take(ready, nbytes)
-        while self.pending and self.pending[0][0] < end:
-            end = super().take(end, self.pending.pop(0)[1])
-        return end
+            self._write(*self.pending.pop(0))
+        super().take(ready, nbytes)
+        while self.pending and self.pending[0][0] < self.free:
+            self._write(*self.pending.pop(0))
+            self.free += 2 * self.turnaround
+        return self.free
 
     def state(self) -> list[float]:
         return [self.free, *(at for at, _ in self.pending)]

@@ -13,7 +13,6 @@ from asc_sched.sim.stream import (
     Copy,
     Flag,
     Init,
-    LoopMark,
     Pipe,
     QueueOp,
     Record,
@@ -79,9 +78,21 @@ class Compiler:
         return Loop(repeat.count, body, repeat.first, repeat.stride)
 
     def _record(self, record: Record) -> Op | None:
-        if isinstance(record, LoopMark):
-            return None
-        return self._BUILDERS[type(record)](self, record)
+        if isinstance(record, ScalarWork):
+            return self._scalar(record)
+        if isinstance(record, QueueOp):
+            return self._queue(record)
+        if isinstance(record, Flag):
+            return self._flag(record)
+        if isinstance(record, Copy):
+            return self._copy(record)
+        if isinstance(record, Compute):
+            return self._compute(record)
+        if isinstance(record, Init):
+            return self._init(record)
+        if isinstance(record, Barrier):
+            return self._barrier(record)
+        return None  # LoopMark
 
     # -- scalar unit -------------------------------------------------------------------------------------------
     def _scalar(self, record: ScalarWork) -> Op:
@@ -144,8 +155,10 @@ class Compiler:
                 c.load(load)
 
             return op
-        written_back = gm.bypass or not self._traffic.fits
-        store = Store(nbytes=gm.nbytes, port=port, wire=wire, hbm=wire if written_back else 0.0, bank=bank, name=name, loc=loc)
+        part = 1.0 if gm.bypass else self._traffic.write_back
+        store = Store(
+            nbytes=gm.nbytes, port=port, wire=wire, hbm=wire * part, hbm_part=part, bank=bank, name=name, loc=loc
+        )
 
         def op_store(c: Clock) -> None:
             c.scalar(issue, name, loc)
@@ -196,13 +209,3 @@ class Compiler:
             c.barrier(pipe)
 
         return op
-
-    _BUILDERS = {  # noqa: RUF012 - a constant table
-        ScalarWork: _scalar,
-        Init: _init,
-        Compute: _compute,
-        Copy: _copy,
-        QueueOp: _queue,
-        Flag: _flag,
-        Barrier: _barrier,
-    }

@@ -8,6 +8,7 @@ comes out is exactly what interpreting every iteration would give.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -170,7 +171,7 @@ class _Interpreter:
         if key in self._plan.single:
             return [(i, i + 1) for i in range(total)]
         bounds = [0, *sorted(c for c in self._plan.cuts.get(key, ()) if 0 < c < total), total]
-        return [(a, b) for a, b in zip(bounds, bounds[1:], strict=False) if a < b]
+        return [(a, b) for a, b in itertools.pairwise(bounds) if a < b]
 
     def _segment(self, loop: Loop, env: Env, key: LoopKey, start: int, end: int) -> None:
         """Iterations `start` to `end` - 1, which all decide alike (up to the residue of their number)."""

@@ -2,6 +2,8 @@
 
 L2 is taken as least-recently-used (asc-devkit's data_copy scenario 5: a 302 MB cyclic read has 0.005 % hits in
 192 MB). So it is decided by sizes alone: data that fits stays, data that doesn't is gone before it is needed again.
+Lines of stores are written back when something else takes their place: of a launch's stores, that is the part that the
+footprint is larger than L2.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ class ArgTraffic:
 class Traffic:
     """A launch's GM traffic and what L2 does with it.
 
-    `fits`: everything that allocates in L2 fits into it, so that stores stay there. `hits`: loads find their data in
-    L2 from the start. `unique_reads`: per argument, the part of its read traffic that other cores haven't fetched.
+    `hits`: everything that allocates in L2 fits into it and is there from the start. `write_back`: the part of the
+    stored bytes that L2 has to write to HBM before the launch ends; what fits stays. `unique_reads`: per argument, the part of its read traffic that other cores haven't fetched.
     """
 
     args: tuple[ArgTraffic, ...]
     footprint: int
-    fits: bool
     hits: bool
+    write_back: float
     unique_reads: tuple[float, ...]
 
     @property
@@ -101,10 +103,11 @@ def analyse(groups: Sequence[CoreGroup], arg_bytes: Sequence[int], target: Targe
         max(0 if count.bypass_read[i] else a.read_extent, a.written_extent) for i, a in enumerate(args)
     )
     fits = footprint <= target.l2_bytes
+    write_back = 0.0 if fits else 1 - target.l2_bytes / footprint
     unique = tuple(
         a.read_extent / count.distinct_read[i] if count.distinct_read[i] else 1.0 for i, a in enumerate(args)
     )
-    return Traffic(args, footprint, fits, fits and l2 == "hot", unique)
+    return Traffic(args, footprint, fits and l2 == "hot", write_back, unique)
 
 
 def reuse_levels(copy: Copy, loops: Sequence[Repeat], loop_bytes: Sequence[int], target: Target) -> tuple[int, ...]:

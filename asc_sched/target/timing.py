@@ -5,7 +5,8 @@ Sources by short name:
   (`examples/01_simd_cpp_api/05_best_practices`), measured on Atlas A2.
 - ini: CANN 8.1.RC1 `data/platform_config/<SoC>.ini`.
 - msKPP: transfer and instruction tables of Ascend/mskpp (`csrc/prof_data/resource910b.cpp`), measured on 910B1/B3.
-- TQue runs: published msprof csv files of relu, mul and four-input add TQue kernels (910B with 20/40 cores at 1650 MHz).
+- TQue runs: published msprof csv files of relu, mul and four-input add kernels on TPipe and TQue (910B with 20 AI cores
+  at 1650 MHz).
 
 Latencies outside the core are in time, not cycles: L2 and HBM don't run on the core's clock.
 """
@@ -74,16 +75,15 @@ class TimingConstants:
     hbm_read_efficiency: float = _constant(
         0.854, "of the nominal HBM bandwidth", "ADK data_copy scenario 3 (302 MB in 202.66 us)", "data_copy scenario 3"
     )
-    hbm_efficiency: float = _constant(
-        0.929, "of the nominal HBM bandwidth", "ADK Add case 4, reads and writes together", "Add case 4"
-    )
-    hbm_write_ratio: float = _constant(
-        1.34,
+    hbm_write_efficiency: float = _constant(
+        0.67,
         "of the nominal HBM bandwidth",
-        "ADK Add case 3: stores take 1243 cycles for 32 KB on each of 48 cores (L2 buffers the write-backs)",
+        "ADK Add case 3: a store of 32 KB on each of 48 cores takes 1243 cycles, half of it is written back",
         "Add case 3, MTE3 time",
     )
-    hbm_turnaround_ns: float = _constant(25.0, "ns", "ADK Add case 3, time per tile beyond its phases", "Add case 3")
+    hbm_turnaround_ns: float = _constant(
+        50.0, "ns", "ADK Add case 4: time per tile beyond its loads' and write-backs' own", "Add case 4"
+    )
     line_overhead_bytes: float = _constant(
         16.0, "bytes per 512-byte line", "ADK data_copy scenario 2: 128-byte pieces", "data_copy scenario 2"
     )
