@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import resource
 import select
@@ -57,11 +58,21 @@ def _wait(sock: socket.socket, parent_pid: int) -> bool:
 def _answer(lowering: Any, request: dict[str, Any]) -> dict[str, Any]:
     start = _scratch_size()
     try:
-        result = lowering.lower_file(request) if "path" in request else lowering.lower_source(request)
+        result = _result(lowering, request)
         return {"ok": True, **result, "diagnostics": _scratch_from(start)}
     except lowering.Refusal as refusal:
         told = lowering.explain(refusal, _scratch_from(start))
         return {"ok": False, "reason": told.reason, "line": told.line, "text": told.text, "file": told.file}
+
+
+def _result(lowering: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """A request is a kernel's source, a file, or a function of ours to call here with JSON data, for JSON data."""
+    if "call" in request:
+        module, _, name = request["call"].partition(":")
+        if not module.startswith("asc_sched."):
+            raise lowering.Refusal(f"{request['call']!r} is no function of asc_sched")
+        return dict(getattr(importlib.import_module(module), name)(request["argument"]))
+    return dict(lowering.lower_file(request) if "path" in request else lowering.lower_source(request))
 
 
 def _scratch_size() -> int:
