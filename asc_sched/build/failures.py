@@ -10,14 +10,16 @@ from asc_sched.build.worker import WorkerDied
 from asc_sched.errors import CompileError, WorkerCrashError
 
 
-def refusal(entry: str, source: str | None, answer: dict[str, Any]) -> CompileError:
-    """The error for an answer with ``ok: false``: kernel, place, the line's text, pyasc's own reason."""
-    file, line = answer.get("file"), answer.get("line")
-    text = answer.get("text")
-    if text is None and source is not None and line is not None:
+def refusal(entry: str, file: str, source: str | None, answer: dict[str, Any]) -> CompileError:
+    """The error for an answer with ``ok: false``: kernel, place, the line's text, pyasc's own reason.
+
+    `file` is the kernel's file as named in locations, `source` its text; the fault may lie in another file.
+    """
+    at, line, text = answer.get("file") or file, answer.get("line"), answer.get("text")
+    if text is None and source is not None and line is not None and at == file:
         lines = source.splitlines()
         text = lines[line - 1] if 0 < line <= len(lines) else None
-    place = "" if line is None else f" at {file or entry + '.py'}:{line}"
+    place = "" if line is None else f" at {at}:{line}"
     shown = f"\n    {text.strip()}" if text and text.strip() else ""
     return CompileError(f"pyasc refused kernel {entry!r}{place}: {answer.get('reason')}{shown}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 from asc_sched.build import failures
@@ -44,25 +45,28 @@ class Station:
     def lower(self, request: LowerRequest, time_limit_s: float | None = None) -> Lowered:
         """Lower one kernel. Raises `CompileError`, `WorkerCrashError`, `BackendError` (no pyasc here)."""
         limit = default_time_limit_s() if time_limit_s is None else time_limit_s
-        answer = self._ask(request, limit)
-        return result_of(answer, request.entry, request.source)
+        answer = self.ask(request.message(), request.entry, request.source, limit)
+        return result_of(answer, request.entry, request.pseudo_file, request.source)
 
-    def _ask(self, request: LowerRequest, limit: float) -> dict[str, Any]:
-        message = request.message()
+    def ask(self, message: dict[str, Any], entry: str, source: str | None, limit: float) -> dict[str, Any]:
+        """The worker's answer to any message about kernel `entry` (its `source`, where known, tells more of a crash).
+
+        `limit` in seconds. Raises `WorkerCrashError`, `BackendError`, `Stopped`.
+        """
         for attempt in (0, 1):
             worker = self._ready_worker()
             fresh = worker.served == 0
             try:
                 return worker.request(message, limit)
             except WorkerTimeout:
-                raise failures.timeout(request.entry, limit) from None
+                raise failures.timeout(entry, limit) from None
             except WorkerDied as died:
                 if self._stopped:
                     raise Stopped from None
                 # A worker that has lowered others may have been hurt by them, and one that was killed from outside
                 # says nothing about the kernel: only a crash of a fresh worker is the kernel's own.
                 if attempt or (fresh and not died.killed_from_outside):
-                    raise failures.crash(request.entry, request.source, died) from None
+                    raise failures.crash(entry, source, died) from None
         raise AssertionError("unreachable")
 
     def _ready_worker(self) -> Worker:
@@ -89,10 +93,10 @@ class Station:
             worker.close()
 
 
-def result_of(answer: dict[str, Any], entry: str, source: str | None) -> Lowered:
+def result_of(answer: dict[str, Any], entry: str, file: str, source: str | None) -> Lowered:
     """A worker's answer as a result, or raised as `CompileError`."""
     if not answer["ok"]:
-        raise failures.refusal(entry, source, answer)
+        raise failures.refusal(entry, file, source, answer)
     return Lowered(answer["asc_ir"], answer["ascendc"], answer.get("diagnostics", ""))
 
 
@@ -108,7 +112,7 @@ def lower_file_once(path: str, function: str, message: dict[str, Any], time_limi
         raise failures.crash(function, failures.read_source(path), died) from None
     finally:
         worker.close()
-    return result_of(answer, function, failures.read_source(path))
+    return result_of(answer, function, Path(path).name, failures.read_source(path))
 
 
 class SharedStation:

@@ -25,11 +25,16 @@ _log = logging.getLogger(__name__)
 #: Seconds a worker may take to import pyasc. Generous: a loaded machine with a cold disk is slow, not broken.
 START_LIMIT_S = 120.0
 
+# The worker must be of the same asc_sched as this process, wherever that came from; everything else is found as a plain
+# `python` would, and what isn't found so (this process may have been given folders of its own) as in this process. Not
+# in the current folder: a file asc.py or json.py there is none of ours.
 _BOOT = (
-    "import os,sys;"
-    "sys.path[:]=[p for p in sys.path if p];"  # not the current folder: a file asc.py there is none of ours
-    "sys.path+=[p for p in {path!a} if p not in sys.path];"
+    "import sys;"
+    "sys.path[:]=[p for p in sys.path if p];"
+    "sys.path.insert(0,{home!a});"
     "from asc_sched.build.worker_main import main;"
+    "del sys.path[0];"
+    "sys.path+=[p for p in {path!a} if p not in sys.path];"
     "main({fd},{pid})"
 )
 
@@ -209,7 +214,8 @@ os.register_at_fork(after_in_child=_after_fork)
 def _spawn(theirs: socket.socket, scratch: int, cwd: str | None) -> subprocess.Popen[bytes]:
     if not sys.executable:
         raise OSError("this Python does not know its own executable (sys.executable is empty)")
-    code = _BOOT.format(path=_import_path(), fd=theirs.fileno(), pid=os.getpid())
+    home = str(Path(__file__).resolve().parents[2])
+    code = _BOOT.format(home=home, path=[*_absolute(sys.path), home], fd=theirs.fileno(), pid=os.getpid())
     return subprocess.Popen(
         [sys.executable, *_flags(), "-c", code],
         stdin=subprocess.DEVNULL,
@@ -237,12 +243,6 @@ def _environment() -> dict[str, str]:
     # numpy would start a BLAS thread per core for nothing.
     env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
     return env
-
-
-def _import_path() -> list[str]:
-    """Where this process finds modules, for what the worker can't find by itself; made absolute."""
-    home = str(Path(__file__).resolve().parents[2])
-    return [home, *_absolute(sys.path)]
 
 
 def _absolute(folders: list[str]) -> list[str]:

@@ -238,6 +238,18 @@ def test_file_of_a_package_may_import_its_siblings(tmp_path: Path) -> None:
     assert "c128_i32" in lower_file(package / "exp.py", "exp_kernel", (F32, F32, I32)).ascendc
 
 
+def test_error_in_a_helper_of_another_file_is_told_with_that_files_line(tmp_path: Path) -> None:
+    split = kernels.EXP.index("@asc.jit\ndef exp_kernel")
+    (tmp_path / "helpers.py").write_text("\n" + kernels.EXP[:split].replace("gm[offset:]", "gm[offsets:]"))
+    path = tmp_path / "k.py"
+    path.write_text("import asc\nfrom helpers import TILE, load\n\n\n" + kernels.EXP[split:])
+    with pytest.raises(CompileError) as caught:
+        lower_file(path, "exp_kernel", (F32, F32, I32))
+    line = 2 + kernels.EXP.splitlines().index("    asc.data_copy(tile, gm[offset:], tile_length)")
+    assert f"at helpers.py:{line}: NameError: offsets is not defined" in str(caught.value)
+    assert str(caught.value).endswith("    asc.data_copy(tile, gm[offsets:], tile_length)")
+
+
 def test_trouble_with_a_users_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "k.py"
     with pytest.raises(CompileError, match=r"there is no file .*k\.py to take kernel 'f' from"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -161,15 +162,29 @@ def test_starts_under_interpreter_flags_and_odd_environments(tmp_path: Path) -> 
 def test_starts_in_a_folder_with_files_named_like_modules(tmp_path: Path) -> None:
     for name in ("asc", "numpy", "json", "socket", "asc_sched"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    kernel = tmp_path / "elsewhere" / "k.py"
+    kernel.parent.mkdir()
+    kernel.write_text(kernels.EXP)
     code = f"import sys; sys.path[0] = {str(ROOT)!r}\n" + LOWER_EXP
+    code += "from asc_sched.build import lower_file\nfrom tests.build.kernels import *\n"
+    done = python(code + f"lower_file({str(kernel)!r}, 'exp_kernel', (F32, F32, I32))", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_worker_is_of_the_same_asc_sched_as_its_parent_even_if_another_is_installed(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "asc_sched", tmp_path / "mine" / "asc_sched", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "mine" / "only_here.py").write_text("")
+    source = "import sys, only_here, asc_sched\nprint(asc_sched.__file__)\n" + kernels.EXP
+    code = f"""
+import sys
+sys.path.insert(0, "mine")
+from asc_sched.build import *
+f32 = ArgType("pointer", "float32")
+types = (f32, f32, ArgType("scalar", "int32"))
+print(lower(LowerRequest(source={source!r}, entry="exp_kernel", arg_types=types), cache=None).diagnostics)
+"""
     done = python(code, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-
-
-def test_starts_when_modules_are_found_only_through_sys_path(tmp_path: Path) -> None:
-    code = f"import sys; sys.path.insert(0, {os.path.relpath(ROOT, tmp_path)!r})\n" + LOWER_EXP
-    done = python(code, cwd=tmp_path, env={"PYTHONPATH": ""})
-    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tmp_path / "mine" / "asc_sched" / "__init__.py"), done.stderr
 
 
 def test_missing_pyasc_is_told_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,6 +251,11 @@ for _ in range(2):
         os._exit(0 if shared._station._worker.pid != mine else 1)
     lower(exp_request(), cache=None)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+child = os.fork()
+if child == 0:
+    sys.exit()  # runs the exit handlers, which must not end the parent's worker
+os.waitpid(child, 0)
+lower(exp_request(), cache=None)
 assert shared._station._worker.pid == mine
 """
     )
