@@ -82,7 +82,8 @@ class RecordingCore(Core):
         if bits is not None:
             spans[bits] = attrs.evolve(spans[bits], nbytes=-(-repeats * lanes // 8))
         detail = _detail(instruction, mode)
-        self._emit(stream.Compute(instruction.name, spans[0], tuple(spans[1:]), count, loc, repeats, detail))
+        strides = tuple((s.block, s.repeat) for s in masked.strides)
+        self._emit(stream.Compute(instruction.name, spans[0], tuple(spans[1:]), count, loc, repeats, detail, strides))
 
     def gather(
         self,

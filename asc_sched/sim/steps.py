@@ -118,6 +118,7 @@ class Compiler:
             record.count,
             (record.dst.addr, *(s.addr for s in record.srcs)),
             record.repeats,
+            record.strides,
         )
         issue, name, loc = self._constants.issue_cycles, record.name, record.loc
 

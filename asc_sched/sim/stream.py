@@ -72,6 +72,7 @@ class Compute:
     loc: Loc
     repeats: int | None = None
     detail: str = ""
+    strides: tuple[tuple[int, int], ...] | None = None
 
 
 @attrs.frozen

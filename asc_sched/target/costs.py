@@ -13,9 +13,13 @@ conflict-free figure and `sources_conflict`, and `bank_cycles` adds the conflict
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import attrs
+
+Strides: TypeAlias = "tuple[tuple[int, int], ...]"
 
 HALF, FLOAT = "half", "float"
 _SIZES = {
@@ -26,7 +30,7 @@ _SIZES = {
 
 @attrs.frozen
 class Cost:
-    """Cycles of one instruction: `startup + per_repeat * repeats`, or `startup + per_element * count` for maths APIs."""
+    """Cycles of one instruction: `startup + per_repeat * repeats`; maths APIs: `startup + per_element * count`."""
 
     startup: float
     per_repeat: float
@@ -156,6 +160,9 @@ COSTS: Mapping[str, Mapping[str, Cost]] = {
 PARTIAL_REPEAT_CYCLES = 16.0
 #: Share of repeats that wait when dst and a source collide in a bank (ADK bank README, scenario 5: 49 of 64).
 READ_WRITE_STALL = 0.77
+#: Bank groups of UB, and the strides of an operand without gaps.
+_GROUPS = 16
+_DENSE = (1, 8)
 #: What an instruction without a row is taken to cost.
 UNKNOWN = Cost(22, 2, "estimate: no row")
 
@@ -196,25 +203,54 @@ def bank_cycles(cost: Cost, dst: int, srcs: tuple[int, ...]) -> float:
     return 0.0
 
 
+def strided_cycles(base: float, addresses: tuple[int, ...], strides: Strides, repeats: int) -> float:
+    """Cycles per repeat of an instruction whose operands have those strides, without startup.
+
+    Each of the 16 bank groups gives or takes one 32-byte block a cycle, so a repeat takes as long as its busiest group
+    needs for the reads, or for the writes (bank_conflict_ub and bank_conflict_nd2nz READMEs: 8 writes into one group
+    take 8 cycles). The same block read several times by one operand counts once.
+    """
+    rounds = max(1, min(repeats, _GROUPS))
+    total = 0.0
+    for repeat in range(rounds):
+        read = [0] * _GROUPS
+        write = [0] * _GROUPS
+        for i, (address, (block, step)) in enumerate(zip(addresses, strides, strict=False)):
+            for at in {(address >> 5) + repeat * step + k * block for k in range(8)}:
+                (read if i else write)[at % _GROUPS] += 1
+        total += max(base, *read, *write)
+    return total / rounds
+
+
+@functools.lru_cache(maxsize=4096)
 def vector_cycles(
-    name: str, dst: str, srcs: tuple[str, ...], count: int, addresses: tuple[int, ...], repeats: int | None = None
+    name: str,
+    dst: str,
+    srcs: tuple[str, ...],
+    count: int,
+    addresses: tuple[int, ...],
+    repeats: int | None = None,
+    strides: Strides | None = None,
 ) -> float:
     """Cycles that the vector pipe is busy with one instruction.
 
     `dst`, `srcs`: Ascend C element types; `addresses`: UB byte addresses, dst first. `repeats` is None for count
-    forms, whose repeats follow from `count` and the widest operand.
+    forms, whose repeats follow from `count` and the widest operand; otherwise `strides` are each operand's (between
+    blocks, between repeats), in 32-byte blocks, dst first.
     """
     cost = cost_of(name, dst, srcs[0] if srcs else dst)
     if cost.per_element:
         return cost.startup + cost.per_element * count
     extra = 0.0
     if name == "Select":  # its first source are the mask bits
-        srcs, addresses = srcs[1:], (addresses[0], *addresses[2:])
+        srcs, addresses, strides = srcs[1:], (addresses[0], *addresses[2:]), None
     if repeats is None:
         nbytes = count * max(size_of(d) for d in (dst, *srcs))
         repeats = -(-nbytes // 256)
         if nbytes % 256:
             extra = PARTIAL_REPEAT_CYCLES
+    if strides is not None and any(s != _DENSE for s in strides):
+        return cost.startup + strided_cycles(cost.per_repeat, addresses, strides, repeats) * repeats
     return cost.startup + extra + (cost.per_repeat + bank_cycles(cost, addresses[0], addresses[1:])) * repeats
 
 
