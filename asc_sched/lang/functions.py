@@ -61,6 +61,21 @@ _TABLE = (
     Function("relu", 1, "relu"),
     Function("maximum", 2, "maximum", "", ("max",)),
     Function("minimum", 2, "minimum", "", ("min",)),
+    Function("lt", 2, "lt", "<", ("less",)),
+    Function("le", 2, "le", "<=", ("less_equal",)),
+    Function("gt", 2, "gt", ">", ("greater",)),
+    Function("ge", 2, "ge", ">=", ("greater_equal",)),
+    Function("eq", 2, "eq", "=="),
+    Function("ne", 2, "ne", "!=", ("not_equal",)),
+    Function("where", 3, "where"),
+    Function("logical_and", 2, "logical_and"),
+    Function("logical_or", 2, "logical_or"),
+    Function("logical_xor", 2, "logical_xor"),
+    Function("logical_not", 1, "logical_not"),
+    Function("bitwise_and", 2, "bitwise_and", "&"),
+    Function("bitwise_or", 2, "bitwise_or", "|"),
+    Function("bitwise_xor", 2, "bitwise_xor", "^"),
+    Function("bitwise_not", 1, "bitwise_not", "~"),
 )
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in _TABLE}

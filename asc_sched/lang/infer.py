@@ -18,12 +18,14 @@ from asc_sched.lang.graph import Constant, Graph, Node
 class Type:
     """A node's type: its dtype, and whether it is 0-dimensional (which weakens it in torch's promotion).
 
-    `number` is the value of a constant or the Python type of a runtime scalar; such a node has no tensor of its own.
+    A number (a constant or a runtime scalar) has no tensor of its own. `operands` is the dtype in which torch combines
+    a function's arguments, which for comparisons isn't the result's.
     """
 
     dtype: DType
     zero_dim: bool = False
     is_number: bool = False
+    operands: DType | None = None
 
 
 @attrs.frozen
@@ -69,8 +71,8 @@ def _node_type(
         arg = types[node.args[0]]
         return Type(get_dtype(str(node.attr)), arg.zero_dim)
     probes = tuple(_probe_key(graph, graph.nodes[a], types[a]) for a in node.args)
-    dtype, zero = _result(node.fn, probes)
-    return Type(DTYPES[dtype], zero)
+    dtype, zero, operands = _result(node.fn, probes)
+    return Type(DTYPES[dtype], zero, operands=DTYPES.get(operands))
 
 
 def _constant_dtype(value: Any) -> DType:
@@ -86,7 +88,7 @@ def _probe_key(graph: Graph, node: Node, type_: Type) -> tuple[str, Any]:
 
 
 @lru_cache(maxsize=16384, typed=True)
-def _result(fn: str, probes: tuple[tuple[str, Any], ...]) -> tuple[str, bool]:
+def _result(fn: str, probes: tuple[tuple[str, Any], ...]) -> tuple[str, bool, str]:
     import torch
 
     args = [_probe(torch, kind, value) for kind, value in probes]
@@ -102,7 +104,19 @@ def _result(fn: str, probes: tuple[tuple[str, Any], ...]) -> tuple[str, bool]:
     if name not in DTYPES:
         shown = ", ".join(str(v) for _, v in probes)
         raise DtypeError(f"{fn}({shown}) gives {name}, which vector cores don't have; known: {', '.join(DTYPES)}")
-    return name, result.dim() == 0
+    return name, result.dim() == 0, _common_dtype(torch, args[1:] if fn == "where" else args)
+
+
+def _common_dtype(torch: Any, args: list[Any]) -> str:
+    """torch's promotion of all arguments of one function."""
+    common = args[0]
+    for other in args[1:]:
+        dtype = torch.result_type(common, other)
+        # A tensor outweighs a 0-d one of its own category, and that one a number.
+        dim = max((a.dim() if isinstance(a, torch.Tensor) else 0) for a in (common, other))
+        common = torch.ones((1,) * dim, dtype=dtype)
+    dtype = common.dtype if isinstance(common, torch.Tensor) else torch.result_type(common, common)
+    return str(dtype).removeprefix("torch.")
 
 
 def _probe(torch: Any, kind: str, value: Any) -> Any:

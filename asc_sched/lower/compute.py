@@ -12,7 +12,7 @@ from asc_sched.lower.allocate import Allocation, Kind, Slot
 from asc_sched.lower.naming import Namer
 from asc_sched.lower.plan import Temp, View
 from asc_sched.lower.program import Immediate, Program, ScalarRef, Step
-from asc_sched.target.instructions import ASC_TYPE, CARRIER_BITS
+from asc_sched.target.instructions import ASC_TYPE, CARRIER_BITS, COUNTS
 
 _BITS = {f"asc.{c}": bits for c, bits in CARRIER_BITS.items()}
 
@@ -44,6 +44,7 @@ class Locals:
         self._temps = dict(zip(allocation.of_kind(Kind.TEMP), temps, strict=True))
         self._own = self._own_types()
         self._names: dict[tuple[int, str], str] = {}
+        self._counts: dict[str, str] = {}
         self.views: list[View] = []
 
     def _own_types(self) -> dict[int, str]:
@@ -83,6 +84,14 @@ class Locals:
         return name
 
 
+    def count(self, hole: str, count: str) -> str:
+        """The name of a count derived from the tile's own, set up when first asked for."""
+        if hole not in self._counts:
+            self._counts[hole] = self._namer(f"{count}_{hole.removeprefix('count_')}")
+            self.views.append(View(self._counts[hole], COUNTS[hole].format(count)))
+        return self._counts[hole]
+
+
 def compute_statements(locals_: Locals, scalars: Mapping[str, str], count: str) -> Written:
     """All steps in order. `scalars` maps runtime scalars to their names in the kernel; `count` is the tile's length."""
     lines = tuple(_statement(locals_, step, scalars, count) for step in locals_.program.steps)
@@ -99,6 +108,9 @@ def _statement(locals_: Locals, step: Step, scalars: Mapping[str, str], count: s
     holes["mode"] = step.mode
     holes["count"] = count
     text = step.instruction.call
+    for hole in COUNTS:
+        if "{" + hole + "}" in text:
+            holes[hole] = locals_.count(hole, count)
     for hole, value in holes.items():
         text = text.replace("{" + hole + "}", value)
     return text

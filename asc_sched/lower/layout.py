@@ -26,6 +26,7 @@ class Layout:
     packed: bool
     colours: tuple[int, ...] | None = None
     reserve: int = 0
+    granule: int = 32
 
     def offset_bytes(self, slot: int) -> int:
         """Where the data starts in a slot's buffer."""
@@ -34,7 +35,7 @@ class Layout:
     def buffer_bytes(self, slot: int, tile_length: int) -> int:
         """Bytes of one of a slot's buffers."""
         data = -(-tile_length * self.allocation.slots[slot].bits // 8)
-        return _round_up(data + self.offset_bytes(slot), 2 * BANK_PAD if self.colours else 32)
+        return _round_up(data + self.offset_bytes(slot), 2 * BANK_PAD if self.colours else self.granule)
 
     def buffers(self, slot: int) -> int:
         """How many buffers a slot has."""
@@ -65,7 +66,9 @@ def _round_up(value: int, step: int) -> int:
 def layout_for(program: Program, allocation: Allocation, schedule: Schedule, target: Target, kernel: str) -> Layout:
     """The layout, after the queue-buffer rules. Raises `QueueLimitError` with the nearest schedule that fits."""
     colours = bank_colours(program, allocation) if schedule.bank_pad else None
-    layout = Layout(allocation, schedule.buffer_num, schedule.pack_inputs, colours)
+    layout = Layout(
+        allocation, schedule.buffer_num, schedule.pack_inputs, colours, program.reserve_bytes, program.granule_bytes
+    )
     inputs, outputs = len(allocation.of_kind(Kind.IN)), len(allocation.of_kind(Kind.OUT))
     queues = 1 if schedule.pack_inputs and inputs else inputs
     _check_queues(kernel, "input", "VECIN", queues, schedule, target, packable=inputs > 1)

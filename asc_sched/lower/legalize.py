@@ -2,24 +2,23 @@
 
 16-bit floating point is evaluated in float32 and rounded once (`lang/reference.py` has the contract). A single
 instruction in float16 rounds once as well, so it is used where its operands are exact float16 values and its result
-goes nowhere but to an output.
+goes nowhere but to an output. 8-bit integers are computed in int16 and wrapped; bools are masks, one bit per element.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeAlias
 
-import numpy as np
+import attrs
 
 from asc_sched.errors import DtypeError
-from asc_sched.lang.dtypes import DTYPES, FLOAT16, FLOAT32, DType
+from asc_sched.lang.dtypes import BOOL, FLOAT16, FLOAT32, DType, Kind
 from asc_sched.lang.graph import Node
 from asc_sched.lang.infer import TypedGraph
+from asc_sched.lower.convert import FILLED, constant, convert, filled, home_carrier, to_dtype
 from asc_sched.lower.program import Immediate, Program, ProgramBuilder, ScalarRef
-
-Rule: TypeAlias = "Callable[[Legalizer, Node, DType], int]"
+from asc_sched.lower.registers import Operand, Reg, fill
+from asc_sched.lower.rules import EXACT, SINGLE_ROUNDING, find_rule
 
 
 def legalize(typed: TypedGraph) -> Program:
@@ -28,36 +27,29 @@ def legalize(typed: TypedGraph) -> Program:
 
 
 class Legalizer:
-    """Walks the graph once; `form(node, dtype)` is the register that holds a node's value in a dtype."""
+    """Walks the graph once; `form(node, carrier)` is the register that holds a node's value as a carrier."""
 
     def __init__(self, typed: TypedGraph) -> None:
         self.typed = typed
         self.graph = typed.graph
         self.build = ProgramBuilder()
-        self._forms: dict[tuple[int, str], int] = {}
-        self._home: dict[int, DType] = {}
+        self._forms: dict[tuple[int, str], Reg] = {}
+        self._home: dict[int, str] = {}
         self._users = _users(typed)
-        self._exact = _exact_float16(typed)
+        self._exact = exact_float16(typed)
 
     def run(self) -> Program:
-        for name, dtype in self.typed.input_dtypes.items():
-            self._check_supported(dtype)
-            self.build.load(name, dtype.name)
-        stores = []
+        loaded = {self.build.load(name, gm_carrier(dtype)) for name, dtype in self.typed.input_dtypes.items()}
         for i, node in enumerate(self.graph.nodes):
             self._node(i, node)
-        stored = {self.build.load(name, dtype.name) for name, dtype in self.typed.input_dtypes.items()}
+        stores = []
         for output in self.graph.outputs:
-            register = self.form(output.node, self.typed.types[output.node].dtype)
-            if register in stored:
-                register = self.copy(register)
-            stored.add(register)
-            stores.append((output.name, register))
+            register = self.form(output.node, gm_carrier(self.typed.types[output.node].dtype))
+            if register.index in loaded:
+                register = copy(register)
+            loaded.add(register.index)
+            stores.append((output.name, register.index))
         return self.build.finish(stores)
-
-    def _check_supported(self, dtype: DType) -> None:
-        if dtype.name not in SUPPORTED:
-            raise DtypeError(f"dtype {dtype} is not supported yet; supported: {', '.join(SUPPORTED)}")
 
     # -- values ----------------------------------------------------------------------------------------------------
     def _node(self, index: int, node: Node) -> None:
@@ -65,104 +57,144 @@ class Legalizer:
         if node.fn in ("const", "scalar"):
             return
         if node.fn == "input":
-            self._define(index, dtype, self.build.load(str(node.attr), dtype.name))
-            return
-        self._check_supported(dtype)
-        if node.fn == "cast":
-            self._define(index, dtype, self.form(node.args[0], dtype))
-            return
-        compute = self._compute_dtype(index, node, dtype)
-        rule = RULES.get(node.fn)
-        if rule is None:
-            raise DtypeError(f"{node.fn} is not supported on {dtype} yet")
-        self._define(index, compute, rule(self, node, compute))
+            self._define(index, Reg(self.build, self.build.load(str(node.attr), gm_carrier(dtype))))
+        elif node.fn == "cast":
+            self._define(index, self.as_dtype(node.args[0], dtype))
+        else:
+            call = Call(self, index, node, self._operand_dtype(index, node), dtype)
+            self._define(index, find_rule(node.fn, call.dtype, dtype)(call))
 
-    def _define(self, index: int, dtype: DType, register: int) -> None:
-        self._home[index] = dtype
-        self._forms[index, dtype.name] = register
+    def _define(self, index: int, register: Reg) -> None:
+        self._home[index] = register.carrier
+        self._forms[index, register.carrier] = register
 
-    def _compute_dtype(self, index: int, node: Node, dtype: DType) -> DType:
+    def _operand_dtype(self, index: int, node: Node) -> DType:
+        """The dtype to compute in: torch's common dtype of the operands, but float32 for 16-bit floating point."""
+        type_ = self.typed.types[index]
+        dtype = type_.operands or type_.dtype
+        if dtype.kind is not Kind.FLOAT and type_.dtype.is_float:
+            dtype = FLOAT32  # torch's float functions of integers
         if not dtype.is_half:
             return dtype
         return FLOAT16 if dtype is FLOAT16 and self._native_float16(index, node) else FLOAT32
 
     def _native_float16(self, index: int, node: Node) -> bool:
         """Whether float16 instructions give the value rounded once: see the module's docstring."""
-        if node.fn not in _SINGLE_ROUNDING or not all(a in self._exact for a in node.args):
+        operands = node.args[1:] if node.fn == "where" else node.args
+        if node.fn not in SINGLE_ROUNDING or not all(a in self._exact for a in operands):
             return False
+        if self.typed.types[index].dtype is BOOL:
+            return True
         return index in self._exact or self._users[index] <= {"output", "cast float16"}
 
-    def form(self, index: int, dtype: DType) -> int:
-        """The register with node `index` in `dtype`, converting (by torch's rules) where needed."""
-        key = (index, dtype.name)
+    def form(self, index: int, carrier: str) -> Reg:
+        """The register with node `index` as `carrier`: the same number, rounded where a float can't hold it."""
+        key = (index, carrier)
         if key not in self._forms:
-            self._forms[key] = self._convert(index, dtype)
+            self._forms[key] = self._make(index, carrier)
         return self._forms[key]
 
-    def _convert(self, index: int, dtype: DType) -> int:
-        node = self.graph.nodes[index]
-        if node.fn in ("const", "scalar"):
-            return self._fill(self.immediate(index, dtype), dtype)
-        home = self._home[index]
-        return self.convert(self._forms[index, home.name], home, dtype)
-
-    def convert(self, register: int, source: DType, dtype: DType) -> int:
-        """Numeric conversion as torch's ``to``: to nearest-even between floats, toward zero to integers."""
-        if source is dtype:
-            return register
-        if self.build.has("cast", dtype.name, source.name):
-            return self.build.emit("cast", dtype.name, register, mode=_round_mode(source, dtype))
-        for middle in (FLOAT32, FLOAT16):
-            if self.build.has("cast", middle.name, source.name) and self.build.has("cast", dtype.name, middle.name):
-                half = self.convert(register, source, middle)
-                return self.convert(half, middle, dtype)
-        raise DtypeError(f"no conversion from {source} to {dtype} on this chip")
-
-    def _fill(self, imm: Immediate, dtype: DType) -> int:
-        if isinstance(imm, float) and math.isnan(imm):
-            bits = np.array(math.nan, dtype.numpy).view(f"int{8 * dtype.itemsize}")
-            return self.build.emit("duplicate_bits", dtype.name, imm=int(bits))
-        return self.build.emit("duplicate", dtype.name, imm=imm)
-
-    def number(self, index: int) -> bool:
-        """Whether a node is a runtime scalar or a constant that an instruction can take as its immediate."""
+    def _make(self, index: int, carrier: str) -> Reg:
         node = self.graph.nodes[index]
         if node.fn == "const":
-            return not (isinstance(node.attr, float) and math.isnan(node.attr))
-        return node.fn == "scalar"
+            assert isinstance(node.attr, (bool, int, float))
+            return filled(self.build, carrier, node.attr)
+        return convert(self._own(index), carrier)
 
-    def immediate(self, index: int, dtype: DType) -> Immediate:
-        """A constant converted to `dtype`, or a reference to a runtime scalar."""
+    def _own(self, index: int) -> Reg:
+        """The register that a node was computed in; a runtime scalar is spread over one when first asked for."""
+        if index not in self._home:
+            carrier = "float32" if self.typed.types[index].dtype.is_float else "int32"
+            self._define(index, fill(self.build, carrier, ScalarRef(str(self.graph.nodes[index].attr))))
+        return self._forms[index, self._home[index]]
+
+    def as_dtype(self, index: int, dtype: DType) -> Reg:
+        """A node's value converted to `dtype` by torch's rules: integers wrap, floats go toward zero."""
+        node = self.graph.nodes[index]
+        if node.fn == "const":
+            assert isinstance(node.attr, (bool, int, float))
+            return filled(self.build, home_carrier(dtype), constant(node.attr, dtype.name))
+        key = (index, f"to {dtype}")
+        if key not in self._forms:
+            self._forms[key] = to_dtype(self._own(index), self.typed.types[index].dtype, dtype)
+        return self._forms[key]
+
+    def immediate(self, index: int, carrier: str, dtype: DType | None = None) -> Immediate | None:
+        """A node as the immediate of an instruction on `carrier` (rounded to `dtype` first), where it can be one."""
         node = self.graph.nodes[index]
         if node.fn == "scalar":
-            return ScalarRef(str(node.attr))
-        return constant(node.attr, dtype)
-
-    def is_const(self, index: int) -> bool:
-        return self.graph.nodes[index].fn == "const" and self.number(index)
-
-    def copy(self, register: int) -> int:
-        """The same bits in a register of their own: x * 1 keeps NaN, infinities and the sign of zero."""
-        carrier = self.build.registers[register]
-        if carrier.startswith("float"):
-            return self.build.emit("muls", carrier, register, imm=1.0, fresh=True)
-        return self.build.emit("adds", carrier, register, imm=0, fresh=True)
+            # pyasc takes a float for floats and an int for int32, and no other pairs.
+            wanted = "float32" if self.typed.types[index].dtype.is_float else "int32"
+            same = carrier == wanted or (wanted == "float32" and carrier == "float16")
+            return ScalarRef(str(node.attr)) if same else None
+        if node.fn != "const" or carrier not in FILLED:
+            return None
+        assert isinstance(node.attr, (bool, int, float))
+        value = node.attr if dtype is None else constant(node.attr, dtype.name)
+        return None if math.isnan(value) else constant(value, carrier)
 
 
-def constant(value: object, dtype: DType) -> int | float:
-    """A Python number as an element of `dtype`: rounded to nearest for floats, wrapped for integers."""
-    assert isinstance(value, (bool, int, float))
-    if dtype.is_float:
-        with np.errstate(over="ignore"):
-            return float(np.asarray(value, dtype=np.float64).astype(dtype.numpy))
-    return int(np.asarray(int(value) & (2**64 - 1), dtype=np.uint64).astype(dtype.numpy))
+@attrs.frozen
+class Call:
+    """One use of a function: what its rule sees. `dtype` is what it is computed in, `result` its result's dtype."""
+
+    lower: Legalizer
+    index: int
+    node: Node
+    dtype: DType
+    result: DType
+
+    @property
+    def build(self) -> ProgramBuilder:
+        return self.lower.build
+
+    @property
+    def carrier(self) -> str:
+        return home_carrier(self.dtype)
+
+    def reg(self, k: int) -> Reg:
+        """Argument k as a register of the compute dtype."""
+        index = self.node.args[k]
+        if self.dtype.is_float:
+            return self.lower.form(index, self.carrier)
+        return self.lower.as_dtype(index, self.dtype)
+
+    def operand(self, k: int) -> Operand:
+        """Argument k as a number where an instruction can take it as its immediate, else as a register."""
+        found = self.lower.immediate(self.node.args[k], self.carrier, self._rounded)
+        return self.reg(k) if found is None else found
+
+    def constant(self, k: int) -> int | float | None:
+        """Argument k's value if it is a constant (NaN included)."""
+        node = self.lower.graph.nodes[self.node.args[k]]
+        if node.fn != "const":
+            return None
+        assert isinstance(node.attr, (bool, int, float))
+        return constant(node.attr, self.carrier)
+
+    @property
+    def _rounded(self) -> DType | None:
+        """Comparisons take numbers as elements of the operands' dtype, as torch does."""
+        if self.result is not BOOL:
+            return None
+        return self.lower.typed.types[self.index].operands
 
 
-def _round_mode(source: DType, dtype: DType) -> str:
-    if source.is_float and not dtype.is_float:
-        return "CAST_TRUNC"
-    widening = dtype.is_float and (source.itemsize < dtype.itemsize)
-    return "CAST_NONE" if widening else "CAST_RINT"
+def gm_carrier(dtype: DType) -> str:
+    """The carrier that lies in GM."""
+    return "uint8" if dtype is BOOL else dtype.name
+
+
+def copy(register: Reg) -> Reg:
+    """The same bits in a register of their own: x * 1 keeps NaN, infinities and the sign of zero."""
+    build, carrier = register.build, register.carrier
+    if carrier in ("float32", "float16"):
+        name, imm, srcs = "muls", 1.0, (register.index,)
+    elif carrier in ("int32", "int16"):
+        name, imm, srcs = "adds", 0, (register.index,)
+    else:
+        name, imm, srcs = "bitwise_or", None, (register.index, register.index)  # type: ignore[assignment]
+    return Reg(build, build.emit(name, carrier, *srcs, imm=imm, fresh=True))
 
 
 def _users(typed: TypedGraph) -> list[set[str]]:
@@ -176,12 +208,7 @@ def _users(typed: TypedGraph) -> list[set[str]]:
     return users
 
 
-# Functions that one float16 instruction computes with a single rounding, and those that don't round at all.
-_EXACT = frozenset({"neg", "abs", "relu", "maximum", "minimum"})
-_SINGLE_ROUNDING = _EXACT | {"add", "sub", "mul", "div", "sqrt"}
-
-
-def _exact_float16(typed: TypedGraph) -> frozenset[int]:
+def exact_float16(typed: TypedGraph) -> frozenset[int]:
     """Nodes whose values are float16 numbers exactly, however they are computed."""
     exact: set[int] = set()
     for i, (node, type_) in enumerate(zip(typed.graph.nodes, typed.types, strict=True)):
@@ -192,7 +219,8 @@ def _exact_float16(typed: TypedGraph) -> frozenset[int]:
         elif type_.dtype is not FLOAT16:
             ok = False
         else:
-            ok = node.fn in ("input", "cast") or (node.fn in _EXACT and all(a in exact for a in node.args))
+            operands = node.args[1:] if node.fn == "where" else node.args
+            ok = node.fn in ("input", "cast") or (node.fn in EXACT and all(a in exact for a in operands))
         if ok:
             exact.add(i)
     return frozenset(exact)
@@ -200,72 +228,10 @@ def _exact_float16(typed: TypedGraph) -> frozenset[int]:
 
 def _is_float16(value: object) -> bool:
     assert isinstance(value, (bool, int, float))
-    rounded = constant(value, FLOAT16)
+    rounded = constant(value, "float16")
     return rounded == value or (math.isnan(float(value)) and math.isnan(rounded))
 
 
-# -- rules: one function of the language on one compute dtype ------------------------------------------------------
-def _plain(instruction: str) -> Rule:
-    def rule(lower: Legalizer, node: Node, dtype: DType) -> int:
-        return lower.build.emit(instruction, dtype.name, *(lower.form(a, dtype) for a in node.args))
-
-    return rule
-
-
-def _commutative(instruction: str, with_scalar: str) -> Rule:
-    def rule(lower: Legalizer, node: Node, dtype: DType) -> int:
-        a, b = node.args
-        if lower.number(a) and not lower.number(b):
-            a, b = b, a
-        if lower.number(b) and not lower.number(a):
-            return lower.build.emit(with_scalar, dtype.name, lower.form(a, dtype), imm=lower.immediate(b, dtype))
-        return lower.build.emit(instruction, dtype.name, lower.form(a, dtype), lower.form(b, dtype))
-
-    return rule
-
-
-def _sub(lower: Legalizer, node: Node, dtype: DType) -> int:
-    a, b = node.args
-    if lower.is_const(b) and not lower.number(a):  # x - c is x + (-c), exactly
-        imm = constant(-lower.graph.nodes[b].attr, dtype)  # type: ignore[operator]
-        return lower.build.emit("adds", dtype.name, lower.form(a, dtype), imm=imm)
-    return lower.build.emit("sub", dtype.name, lower.form(a, dtype), lower.form(b, dtype))
-
-
-def _neg(lower: Legalizer, node: Node, dtype: DType) -> int:
-    imm: Immediate = -1.0 if dtype.is_float else -1
-    return lower.build.emit("muls", dtype.name, lower.form(node.args[0], dtype), imm=imm)
-
-
-def _abs(lower: Legalizer, node: Node, dtype: DType) -> int:
-    x = lower.form(node.args[0], dtype)
-    if dtype.is_float:
-        return lower.build.emit("abs", dtype.name, x)
-    return lower.build.emit("max", dtype.name, x, lower.build.emit("muls", dtype.name, x, imm=-1))
-
-
-def _relu(lower: Legalizer, node: Node, dtype: DType) -> int:
-    x = lower.form(node.args[0], dtype)
-    if lower.build.has("relu", dtype.name, dtype.name):
-        return lower.build.emit("relu", dtype.name, x)
-    return lower.build.emit("maxs", dtype.name, x, imm=0)
-
-
-RULES: dict[str, Rule] = {
-    "add": _commutative("add", "adds"),
-    "mul": _commutative("mul", "muls"),
-    "maximum": _commutative("max", "maxs"),
-    "minimum": _commutative("min", "mins"),
-    "sub": _sub,
-    "div": _plain("div"),
-    "neg": _neg,
-    "abs": _abs,
-    "exp": _plain("exp"),
-    "log": _plain("ln"),
-    "sqrt": _plain("sqrt"),
-    "rsqrt": _plain("rsqrt"),
-    "reciprocal": _plain("reciprocal"),
-    "relu": _relu,
-}
-
-SUPPORTED = tuple(d for d in DTYPES if d in ("float32", "float16", "int32", "int16"))
+def refuse(fn: str, dtype: DType, why: str) -> DtypeError:
+    """The error for what the chip can't do."""
+    return DtypeError(f"{fn} on {dtype} can't be computed exactly on this chip: {why}")

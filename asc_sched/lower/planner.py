@@ -55,7 +55,8 @@ def default_schedule(lowered: Lowered, total_length: int | None, target: Target)
     """`Schedule.auto` for a lowered op. A kernel of any size (total_length None) is planned for large ones."""
     inputs, outputs = len(lowered.typed.graph.inputs), len(lowered.typed.graph.outputs)
     packed = inputs > target.max_queue_buffers
-    layout = Layout(lowered.allocation, 1, packed)
+    program = lowered.program
+    layout = Layout(lowered.allocation, 1, packed, None, program.reserve_bytes, program.granule_bytes)
     chosen = auto_schedule(
         ANY_SIZE if total_length is None else total_length,
         lowered.itemsizes,

@@ -43,6 +43,16 @@ class Program:
     steps: tuple[Step, ...]
     stores: tuple[tuple[str, int], ...]
 
+    @property
+    def reserve_bytes(self) -> int:
+        """UB that must stay unallocated for the instructions used."""
+        return max((s.instruction.reserve_bytes for s in self.steps), default=0)
+
+    @property
+    def granule_bytes(self) -> int:
+        """What buffers must be a multiple of: 32 bytes, or a whole repeat where an instruction works on those."""
+        return max((s.instruction.count_bytes for s in self.steps), default=0) or 32
+
 
 class ProgramBuilder:
     """Collects steps; equal steps on equal registers are one."""
