@@ -42,7 +42,7 @@ _ALL = (
     _make("i16", "int16_t", np.int16),
     _make("i32", "int32_t", np.int32),
     _make("i64", "int64_t", np.int64),
-    _make("index", "int64_t", np.int64),
+    _make("index", "uint32_t", np.uint32, signed=False),  # what pyasc's C++ makes of it
     _make("ui8", "uint8_t", np.uint8, signed=False),
     _make("ui16", "uint16_t", np.uint16, signed=False),
     _make("ui32", "uint32_t", np.uint32, signed=False),

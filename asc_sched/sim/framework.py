@@ -329,6 +329,27 @@ def _set_global_buffer(op: Op) -> Step:
     return step
 
 
+def _pointer_offset(op: Op) -> Step:
+    """A GM address and elements to skip: 32 bits unsigned, as the C++ has them."""
+    pointer, index = op.operands
+    out, size = op.results[0], dtypes.of(op.types[0]).size
+
+    def step(env: Env, core: Core) -> None:
+        arg, offset = env[pointer]
+        env[out] = (arg, offset + env[index] * size)
+
+    return step
+
+
+def _global_size(op: Op) -> Step:
+    tensor, out = op.operands[0], op.results[0]
+
+    def step(env: Env, core: Core) -> None:
+        env[out] = env[tensor].size or 0
+
+    return step
+
+
 def _global_subindex(op: Op) -> Step:
     tensor, index = op.operands
     out = op.results[0]
@@ -558,6 +579,8 @@ BUILDERS: Mapping[str, Builder] = {
     "ascendc.reinterpret_cast": _reinterpret,
     "ascendc.global_tensor": _global_tensor,
     "ascendc.global_tensor.set_global_buffer": _set_global_buffer,
+    "emitasc.ptr_offset": _pointer_offset,
+    "ascendc.global_tensor.get_size": _global_size,
     "ascendc.global_tensor.subindex": _global_subindex,
     "ascendc.global_tensor.bracket": _global_subindex,
     "ascendc.global_tensor.set_l2_cache_hint": _cache_hint,

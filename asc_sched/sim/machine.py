@@ -174,7 +174,7 @@ _CHEAP = frozenset(
     "ascendc.construct ascendc.global_tensor.subindex ascendc.local_tensor.subindex ascendc.reinterpret_cast "
     "ascendc.tbuf.get_tensor ascendc.tbuf.get_with_offset ascendc.local_tensor_v2 ascendc.local_tensor.get_size "
     "ascendc.local_tensor.get_length ascendc.get_block_num ascendc.global_tensor.bracket "
-    "ascendc.local_tensor.bracket".split()
+    "ascendc.local_tensor.bracket emitasc.ptr_offset".split()
 )
 
 

@@ -113,13 +113,17 @@ class Gm:
 
     def __init__(self, buffers: list[GmBuffer]) -> None:
         self.buffers = buffers
-        self.written = IntervalSet()
         self._cores: dict[int, GmTouch] = {}
         self._others = GmTouch()
         self.undefined = IntervalSet()
+        given = IntervalSet()
         for buffer in buffers:
-            if buffer.is_output and buffer.nbytes:
-                self.undefined.add(buffer.address, buffer.address + buffer.nbytes)
+            if not buffer.is_output and buffer.nbytes:
+                given.add(buffer.address, buffer.address + buffer.nbytes)
+        for buffer in buffers:  # an output that is an input as well (in place) has contents
+            if buffer.is_output:
+                for start, end in given.gaps(buffer.address, buffer.address + buffer.nbytes):
+                    self.undefined.add(start, end)
 
     def start_core(self, core: int) -> GmTouch:
         """The record of a core that starts."""
