@@ -85,6 +85,7 @@ class Kernel:
 
     def __call__(
         self,
+        /,
         *tensors: torch.Tensor,
         out: torch.Tensor | Sequence[torch.Tensor] | None = None,
         backend: str | None = None,
@@ -125,13 +126,18 @@ def generate(
     schedule: Schedule | None = None,
     target: str | Target | None = None,
     name: str | None = None,
+    typed: TypedGraph | None = None,
 ) -> Kernel:
-    """A kernel up to its source, not lowered yet (`asc_ir` and `ascendc` are empty)."""
+    """A kernel up to its source, not lowered yet (`asc_ir` and `ascendc` are empty).
+
+    `typed` is the op's graph with the types that `infer` gave it for these dtypes, where that is known already: then
+    torch isn't needed.
+    """
     chip = get_target(target) if target is not None else get_target()
     _check(schedule, name)
     shapes = None if shape is None else resolve_shapes(op, shape)
-    dtypes = op.input_dtypes(dtype)
-    typed = infer(op.graph, dtypes, frozenset() if shapes is None else shapes.zero_dim)
+    if typed is None:
+        typed = infer(op.graph, op.input_dtypes(dtype), frozenset() if shapes is None else shapes.zero_dim)
     lowered = _lower_op(typed)
     total = None if shapes is None else shapes.total_length
     chosen = schedule if schedule is not None else default_schedule(lowered, total, chip)
