@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from asc_sched.target import Target
 
 MAX_AUTO_NAME = 48
+CALL_KEYWORDS = ("out", "backend")
+"""Keyword arguments of a call that are not runtime scalars."""
 
 
 @attrs.frozen(eq=False, repr=False, slots=False)
@@ -74,7 +76,7 @@ class Op:
         return compile_kernel(self, shape, dtype, schedule=schedule, target=target, name=name)
 
     def __call__(
-        self, *tensors: torch.Tensor, out: torch.Tensor | Sequence[torch.Tensor] | None = None, **scalars: Constant
+        self, /, *tensors: torch.Tensor, out: torch.Tensor | Sequence[torch.Tensor] | None = None, **scalars: Constant
     ) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """Compute on tensors, with a schedule chosen for them. Results have torch's dtype, shape and strides."""
         from asc_sched.kernel import call_op
@@ -155,7 +157,7 @@ def op(
     if isinstance(declaration, str):
         tensors, numbers = _inputs(inputs), _scalars(scalars)
         _check_distinct([*(tensors or ()), *(s.name for s in numbers)])
-        graph = parse(declaration, inputs=tensors, scalars=numbers)
+        graph = _checked_graph(parse(declaration, inputs=tensors, scalars=numbers))
         return Op(_checked(name) or auto_name(graph), graph)
     if not callable(declaration):
         raise DeclarationError(f"op() takes a text or a function, not {type(declaration).__name__}")
@@ -164,7 +166,7 @@ def op(
             "inputs= and scalars= go with a text; a function's positional parameters are its inputs, its keyword-only "
             "ones its scalars"
         )
-    graph = trace(declaration)
+    graph = _checked_graph(trace(declaration))
     own = getattr(declaration, "__name__", "")
     return Op(_checked(name) or (own if own.isidentifier() else auto_name(graph)), graph, declaration.__doc__ or "")
 
@@ -204,6 +206,16 @@ def _plain(what: str, name: object) -> str:
         )
     # Python reads identifiers in this form: a declaration's text says "fi" where its author typed the ligature.
     return unicodedata.normalize("NFKC", name)
+
+
+def _checked_graph(graph: Graph) -> Graph:
+    for scalar in graph.scalars:
+        if scalar.name in CALL_KEYWORDS:
+            raise DeclarationError(
+                f"{scalar.name!r} can't name a scalar: it is a keyword argument of every call ({scalar.name}=...); use "
+                f"{scalar.name + '_'!r}"
+            )
+    return graph
 
 
 def _check_distinct(names: list[str]) -> None:

@@ -14,6 +14,8 @@ _PYASC_OPTIONS = frozenset(
     ir_multithreading kernel_type matmul_cube_only opt_level print_ir_before_all run_passes stream strip_loc
     verify_sync""".split()
 )
+# What generated code itself calls.
+_CALLED = frozenset({"asc", "float", "range"})
 MAX_NAME = 96
 
 
@@ -31,7 +33,7 @@ def identifier(text: str) -> str:
 
 def is_reserved(name: str) -> bool:
     """Whether pyasc or C++ gives the name a meaning of its own."""
-    return keyword.iskeyword(name) or name in CPP_RESERVED or name in _PYASC_OPTIONS or name == "asc"
+    return keyword.iskeyword(name) or name in CPP_RESERVED or name in _PYASC_OPTIONS or name in _CALLED
 
 
 class Namer:
