@@ -47,7 +47,8 @@ def profile_table(timing: Timing) -> Table:
 
 def profile_text(timing: Timing) -> RenderableType:
     """The table with a line on where its figures come from."""
-    return Group(profile_table(timing), Text("Predicted by the time model, not measured; docs/timing_model.md has its error."))
+    note = "Predicted by the time model, not measured; docs/timing_model.md has its error."
+    return Group(profile_table(timing), Text(note))
 
 
 def _mean_text(timing: Timing) -> str:

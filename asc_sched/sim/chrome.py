@@ -42,13 +42,15 @@ def trace(
     launch = Launch(groups, arg_bytes, target, l2, constants)
     events: list[dict[str, Any]] = []
     is_cut = False
-    for run in sorted(launch.run(), key=lambda r: r.group.start):
+    cores: dict[int, list[dict[str, Any]]] = {}
+    for run in launch.run():
         steps = _cut(run.steps, tiles)
         is_cut |= len(steps) < len(run.steps) or steps[-1:] != run.steps[-1:]
         slices = _slices(launch, run, steps)
-        for core in range(run.group.start, run.group.start + run.group.cores):
-            events += _names(core)
-            events += [{**s, "pid": core} for s in slices]
+        cores.update({core: slices for start, count in run.members for core in range(start, start + count)})
+    for core, slices in sorted(cores.items()):
+        events += _names(core)
+        events += [{**s, "pid": core} for s in slices]
     return {
         "displayTimeUnit": "ns",
         "otherData": {
@@ -98,5 +100,6 @@ def _names(core: int) -> list[dict[str, Any]]:
     names = [{"name": "process_name", "ph": "M", "pid": core, "tid": 0, "args": {"name": f"core {core}"}}]
     for pipe, thread in _THREADS.items():
         names.append({"name": "thread_name", "ph": "M", "pid": core, "tid": thread, "args": {"name": pipe.value}})
-        names.append({"name": "thread_sort_index", "ph": "M", "pid": core, "tid": thread, "args": {"sort_index": thread}})  # fmt: skip
+        order = {"sort_index": thread}
+        names.append({"name": "thread_sort_index", "ph": "M", "pid": core, "tid": thread, "args": order})
     return names

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import attrs
 
 from asc_sched.errors import ArgumentError
 from asc_sched.sim.engine import Clock, Rates, Shares, Sink, Step
-from asc_sched.sim.outline import CoreGroup
+from asc_sched.sim.outline import CoreGroup, shape
 from asc_sched.sim.share import Rate
 from asc_sched.sim.steps import Compiler, rates_of
 from asc_sched.sim.traffic import L2_STATES, Traffic, analyse
@@ -19,12 +20,16 @@ from asc_sched.target.timing import TimingConstants
 _SAME_END = 0.003
 _MAX_STAGES = 8
 
+#: Ranges of cores: (first, how many).
+Cores: TypeAlias = "tuple[tuple[int, int], ...]"
+
 
 @attrs.frozen
 class Run:
     """One core group's clock after its run, and the shares of bandwidth it had."""
 
     group: CoreGroup
+    members: Cores
     steps: tuple[Step, ...]
     shares: Shares
     clock: Clock
@@ -35,7 +40,11 @@ class Run:
 
 
 class Launch:
-    """Core groups compiled for a target, ready to be run against shares of bandwidth."""
+    """Core groups compiled for a target, ready to be run against shares of bandwidth.
+
+    Groups that only differ in where their data lies are merged: `groups` has one of each kind, with `cores` of all,
+    and `members` which cores these are.
+    """
 
     def __init__(
         self,
@@ -47,7 +56,7 @@ class Launch:
     ) -> None:
         if l2 not in L2_STATES:
             raise ArgumentError(f"l2={l2!r}: allowed is {' or '.join(map(repr, L2_STATES))}")
-        self.groups = tuple(groups)
+        self.groups, self.members = _merge(groups, target)
         self.target = target
         self.constants = constants
         self.cores = sum(g.cores for g in groups)
@@ -55,7 +64,7 @@ class Launch:
         self.traffic: Traffic = analyse(groups, arg_bytes, target, l2)
         self.rates: Rates = rates_of(target, constants)
         compiler = Compiler(target, constants, self.traffic, self.concurrent)
-        self.steps: tuple[tuple[Step, ...], ...] = tuple(compiler.steps(g.nodes) for g in groups)
+        self.steps: tuple[tuple[Step, ...], ...] = tuple(compiler.steps(g.nodes) for g in self.groups)
 
     def clock(self, shares: Shares, sink: Sink | None = None) -> Clock:
         """A core's clock at the start of the launch."""
@@ -101,6 +110,16 @@ class Launch:
         shares = self.shares(ends)
         clock = self.clock(shares)
         clock.run(self.steps[index], skip)
-        return Run(self.groups[index], self.steps[index], shares, clock)
+        return Run(self.groups[index], self.members[index], self.steps[index], shares, clock)
 
 
+def _merge(groups: Sequence[CoreGroup], target: Target) -> tuple[tuple[CoreGroup, ...], tuple[Cores, ...]]:
+    """One group of each kind with the cores of all, and which cores these are."""
+    kinds: dict[tuple[object, ...], CoreGroup] = {}
+    members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    for group in groups:
+        key = shape(group.nodes, target.gm_line_bytes)
+        known = kinds.get(key)
+        kinds[key] = group if known is None else attrs.evolve(known, cores=known.cores + group.cores)
+        members.setdefault(key, []).append((group.start, group.cores))
+    return tuple(kinds.values()), tuple(tuple(m) for m in members.values())

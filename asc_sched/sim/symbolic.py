@@ -21,7 +21,7 @@ from asc_sched.sim.core import Findings
 from asc_sched.sim.instructions import Instruction
 from asc_sched.sim.ir import Func
 from asc_sched.sim.machine import LOOP_OPS, Env, Loop, Program, compile_kernel
-from asc_sched.sim.outline import CoreGroup, Node, Repeat
+from asc_sched.sim.outline import CoreGroup, Node, Repeat, moved
 from asc_sched.sim.patterns import CopyPlan, Masked
 from asc_sched.sim.record import RecordingCore
 from asc_sched.sim.stream import Loc, Pipe, ScalarWork
@@ -203,13 +203,17 @@ class _Interpreter:
         period = len(bodies)
         count, rest = divmod(rounds, period)
         core.records = outer
-        body = tuple(record for one in bodies for record in one)
         if count > 1:
-            core.records.append(Repeat(var, count, body, start == 0, period))
+            body = tuple(n for r, one in enumerate(bodies) for n in moved(one, var, r, keep=True))
+            outer.append(Repeat(var, count, body, start == 0, period))
         else:
-            core.records.extend(body)
-        for _ in range(rest):
+            outer.extend(n for r, one in enumerate(bodies) for n in moved(one, var, r, keep=False))
+        for r in range(rest):
+            core.records = []
             self._round(loop, env, start, step, var)
+            core.flush()
+            outer.extend(moved(core.records, var, count * period + r, keep=False))
+        core.records = outer
 
     def _round(self, loop: Loop, env: Env, start: int, step: int, var: Var) -> None:
         for residue in range(step):

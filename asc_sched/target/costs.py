@@ -14,10 +14,13 @@ conflict-free figure and `sources_conflict`, and `bank_cycles` adds the conflict
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Mapping
 from typing import TypeAlias
 
 import attrs
+
+log = logging.getLogger("asc_sched.target")
 
 Strides: TypeAlias = "tuple[tuple[int, int], ...]"
 
@@ -172,10 +175,16 @@ def size_of(dtype: str) -> int:
     return _SIZES[dtype]
 
 
+@functools.cache
+def _warn_unknown(name: str) -> None:
+    log.warning("no cost of %s is known; it is timed as %g + %g per repeat", name, UNKNOWN.startup, UNKNOWN.per_repeat)
+
+
 def cost_of(name: str, dst: str, src: str) -> Cost:
     """The row for an instruction with that destination and first source type (Ascend C names)."""
     rows = COSTS.get(name)
     if rows is None:
+        _warn_unknown(name)
         return UNKNOWN
     for key in (f"{dst}<-{src}", src, ""):
         if key in rows:

@@ -32,7 +32,7 @@ class TimingConstants:
     )
     launch_per_core_us: float = _constant(0.0235, "us/core", "the same line", "relu, mul")
     tpipe_cycles: float = _constant(
-        900.0, "cycles", "TQue runs: start of the first load; ADK: 'several hundred ns' of TPipe", "relu, mul"
+        940.0, "cycles", "TQue runs: start of the first load; ADK: 'several hundred ns' of TPipe", "relu, mul"
     )
     init_buffer_cycles: float = _constant(61.0, "cycles", "TQue runs: 2 to 5 queues", "relu, mul")
     vector_init_cycles: float = _constant(
@@ -61,7 +61,7 @@ class TimingConstants:
     store_burst_bytes_per_cycle: float = _constant(92.0, "bytes/cycle", "msKPP UB_TO_GM_910b1", "UB_TO_GM_910b1")
     store_bytes_per_cycle: float = _constant(64.0, "bytes/cycle", "ini ub_to_l2_rate and ub_to_ddr_rate")
     copy_gap_cycles: float = _constant(
-        20.6, "cycles", "ADK data_copy scenario 1: time per 128-byte copy, issue bound", "data_copy scenario 1"
+        19.1, "cycles", "ADK data_copy scenario 1: 20.6 per 128-byte copy less its transfer", "data_copy scenario 1"
     )
 
     bank_stall_cycles: float = _constant(

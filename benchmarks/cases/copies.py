@@ -34,22 +34,22 @@ def load_blocks(
 
 
 @asc.jit
-def load_one_by_one(x: asc.GlobalAddress, copy_length: asc.ConstExpr[int], copies: asc.ConstExpr[int]):
+def load_one_by_one(x: asc.GlobalAddress, copy_length: int, copies: int):
     """`copies` loads of `copy_length` halves; each ends before the next begins."""
     x_gm = asc.GlobalTensor()
     x_gm.set_global_buffer(x)
     local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, 0, copy_length)
     for i in range(copies):
-        asc.data_copy(local, x_gm[asc.number(copy_length, asc.int64) * i :], copy_length)
+        asc.data_copy(local, x_gm[asc.number(1, asc.int64) * copy_length * i :], copy_length)
         asc.pipe_barrier(asc.PipeID.PIPE_MTE2)
 
 
 @asc.jit
-def store_one_by_one(z: asc.GlobalAddress, copy_length: asc.ConstExpr[int], copies: asc.ConstExpr[int]):
+def store_one_by_one(z: asc.GlobalAddress, copy_length: int, copies: int):
     """`copies` stores of `copy_length` halves; each ends before the next begins."""
     z_gm = asc.GlobalTensor()
     z_gm.set_global_buffer(z)
     local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, 0, copy_length)
     for i in range(copies):
-        asc.data_copy(z_gm[asc.number(copy_length, asc.int64) * i :], local, copy_length)
+        asc.data_copy(z_gm[asc.number(1, asc.int64) * copy_length * i :], local, copy_length)
         asc.pipe_barrier(asc.PipeID.PIPE_MTE3)
