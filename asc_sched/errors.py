@@ -70,7 +70,11 @@ class OverlapError(ArgumentError):
 
 
 class BackendError(AscSchedError, RuntimeError):
-    """A backend (npu, camodel) isn't available on this machine."""
+    """A backend (npu, camodel) isn't available on this machine, or failed there."""
+
+
+class BackendNameError(BackendError, ValueError):
+    """There is no backend or platform of that name."""
 
 
 # -- simulator -------------------------------------------------------------------------------------------------

@@ -188,12 +188,16 @@ def call_op(
     check_tensors(op, tensors)
     dtypes = tuple(get_dtype(t.dtype) for t in tensors)
     shapes = tuple(tuple(t.shape) for t in tensors)
+    from asc_sched.run.backend import machine_target
     from asc_sched.run.launch import launch
 
-    result: torch.Tensor | tuple[torch.Tensor, ...] = launch(_compiled(op, shapes, dtypes), tensors, out, scalars)
+    kernel = _compiled(op, shapes, dtypes, machine_target(tensors[0].device.type))
+    result: torch.Tensor | tuple[torch.Tensor, ...] = launch(kernel, tensors, out, scalars)
     return result
 
 
 @lru_cache(maxsize=512)
-def _compiled(op: Op, shapes: tuple[tuple[int, ...], ...], dtypes: tuple[DType, ...]) -> Kernel:
-    return compile_kernel(op, list(shapes), list(dtypes))
+def _compiled(
+    op: Op, shapes: tuple[tuple[int, ...], ...], dtypes: tuple[DType, ...], target: Target | None
+) -> Kernel:
+    return compile_kernel(op, list(shapes), list(dtypes), target=target)

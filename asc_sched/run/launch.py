@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from asc_sched.errors import ShapeError
+from asc_sched.errors import ArgumentError, ShapeError
 from asc_sched.lang.graph import Constant
 from asc_sched.run.arguments import bind_scalars, check_dtypes, check_out, check_tensors, overlaps_itself
 from asc_sched.run.backend import get_backend
@@ -41,10 +41,29 @@ def launch(
     backend: str | None = None,
 ) -> Any:
     """Run a kernel; the result is one tensor, or a tuple for several outputs."""
+    args, results, outs = bind_launch(kernel, tensors, out, scalars)
+    if args.core_num:
+        get_backend(backend, args.outputs[0].device.type).run(kernel, args)
+    if outs is not None:
+        for given, result in zip(outs, results, strict=True):
+            if given is not result:
+                given.copy_(result)
+        results = list(outs)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def bind_launch(
+    kernel: Kernel,
+    tensors: Sequence[torch.Tensor],
+    out: torch.Tensor | Sequence[torch.Tensor] | None,
+    scalars: Mapping[str, Any],
+) -> tuple[LaunchArgs, list[torch.Tensor], tuple[torch.Tensor, ...] | None]:
+    """A call's arguments, checked and laid out: what a backend gets, the tensors that it fills, and `out` as given."""
     import torch
 
     check_tensors(kernel.op, tensors)
     check_dtypes(kernel, tensors)
+    tensors, device = _on_one_device(kernel, tensors)
     numbers = bind_scalars(kernel.op, scalars)
     shape = _shape(kernel, tensors)
     outs = None if out is None else ((out,) if isinstance(out, torch.Tensor) else tuple(out))
@@ -52,7 +71,7 @@ def launch(
         check_out(kernel, outs, tensors, shape)
     views = [t.expand(shape) for t in tensors]
     layout = _layout(views, shape)
-    results = [_result(kernel, i, layout, outs) for i in range(len(kernel.plan.outputs))]
+    results = [_result(kernel, i, layout, outs, device) for i in range(len(kernel.plan.outputs))]
     args = LaunchArgs(
         inputs=tuple(_flat(kernel, n.name, v, layout) for n, v in zip(kernel.plan.inputs, views, strict=True)),
         outputs=tuple(_storage_order(r, layout) for r in results),
@@ -60,14 +79,22 @@ def launch(
         scalars=tuple(numbers[s.name] for s in kernel.plan.scalars),
         core_num=kernel.tiling_for(layout.numel()).core_num,
     )
-    if args.core_num:
-        get_backend(backend).run(kernel, args)
-    if outs is not None:
-        for given, result in zip(outs, results, strict=True):
-            if given is not result:
-                given.copy_(result)
-        results = list(outs)
-    return results[0] if len(results) == 1 else tuple(results)
+    return args, results, outs
+
+
+def _on_one_device(
+    kernel: Kernel, tensors: Sequence[torch.Tensor]
+) -> tuple[Sequence[torch.Tensor], torch.device]:
+    """The tensors on the device of the first that has dimensions; 0-d CPU tensors are moved there, as torch does."""
+    device = next((t.device for t in tensors if t.dim()), tensors[0].device)
+    if all(t.device == device for t in tensors):
+        return tensors, device
+    for name, tensor in zip(kernel.op.inputs, tensors, strict=True):
+        if tensor.device != device and (tensor.dim() or tensor.device.type != "cpu"):
+            raise ArgumentError(
+                f"{kernel.name}: {name} is on {tensor.device} and another input on {device}; move them to one device"
+            )
+    return [t.to(device) for t in tensors], device
 
 
 def _shape(kernel: Kernel, tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
@@ -92,14 +119,18 @@ def _layout(views: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tens
 
 
 def _result(
-    kernel: Kernel, index: int, layout: torch.Tensor, outs: Sequence[torch.Tensor] | None
+    kernel: Kernel,
+    index: int,
+    layout: torch.Tensor,
+    outs: Sequence[torch.Tensor] | None,
+    device: torch.device,
 ) -> torch.Tensor:
     import torch
 
-    if outs is not None and outs[index].stride() == layout.stride():
+    if outs is not None and outs[index].stride() == layout.stride() and outs[index].device == device:
         return outs[index]
     dtype = kernel.plan.outputs[index].dtype.torch
-    return torch.empty_strided(layout.shape, layout.stride(), dtype=dtype)
+    return torch.empty_strided(layout.shape, layout.stride(), dtype=dtype, device=device)
 
 
 def _storage_order(tensor: torch.Tensor, layout: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asc_sched.errors import ArgumentError
+
 if TYPE_CHECKING:
     import torch
 
@@ -19,8 +21,12 @@ class SimBackend:
     name = "sim"
 
     def run(self, kernel: Kernel, args: LaunchArgs) -> None:
+        from asc_sched.run.device import one_device
         from asc_sched.sim import simulate
 
+        device = one_device(kernel, args)
+        if device.type != "cpu":
+            raise ArgumentError(f"{kernel.name}: the tensors are on {device}; the simulator takes CPU tensors (.cpu())")
         inputs = [_array(t, planned.dtype.asc) for t, planned in zip(args.inputs, kernel.plan.inputs, strict=True)]
         outputs = [_array(t, planned.dtype.asc) for t, planned in zip(args.outputs, kernel.plan.outputs, strict=True)]
         scalars = [_number(s.carrier, v) for s, v in zip(kernel.plan.scalars, args.scalars, strict=True)]

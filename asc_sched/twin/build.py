@@ -1,4 +1,4 @@
-"""Makes the twin's folder: what pyasc's runtime takes for a CANN installation, built with the machine's own compiler."""
+"""Makes the twin's folder: what pyasc's runtime takes for a CANN installation, built with the machine's compiler."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from asc_sched.errors import BackendError
 from asc_sched.files import write_atomic
 from asc_sched.paths import cache_dir
 
-#: Marks the folder, so that nothing takes it for CANN.
+#: Marks a folder without a hardware side, so that nothing takes it for CANN.
 MARKER = "asc_sched_twin"
+#: The last file that is written.
+_COMPLETE = "complete"
 _SOURCES = ("runtime.cpp", "acl.cpp", "msprofiler.cpp")
 _HEADERS = (
     "acl/acl.h",
@@ -90,7 +92,7 @@ def twin_home(root: Path | None = None, libraries: Sequence[Library] = MODEL_ONL
     compiler = cxx_compiler()
     parent = root if root is not None else _cache_root()
     path = parent / _digest(compiler, libraries)
-    if not is_twin(path):
+    if not (path / _COMPLETE).is_file():
         _build(path, compiler, libraries)
     return TwinHome(path)
 
@@ -139,7 +141,7 @@ def _build(path: Path, compiler: str, libraries: Sequence[Library]) -> None:
         try:
             work.rename(path)
         except OSError:
-            if not is_twin(path):  # otherwise another process was quicker
+            if not (path / _COMPLETE).is_file():  # otherwise another process was quicker
                 raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -147,9 +149,9 @@ def _build(path: Path, compiler: str, libraries: Sequence[Library]) -> None:
 
 def _fill(work: Path, compiler: str, libraries: Sequence[Library]) -> None:
     for header in _HEADERS:
-        target = work / "include" / header
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(_native(f"include/{header}"))
+        place = work / "include" / header
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(_native(f"include/{header}"))
     for folder in ("src", "lib64", "bin", "dump", "pyasc_cache"):
         (work / folder).mkdir(mode=0o700)
     for source in _SOURCES:
@@ -157,9 +159,9 @@ def _fill(work: Path, compiler: str, libraries: Sequence[Library]) -> None:
     for library in libraries:
         _compile(work, compiler, library)
     for soc in _platforms():
-        folder = work / "tools" / "simulator" / soc / "lib"
-        folder.mkdir(parents=True)
-        (folder / "libruntime_camodel.so").symlink_to("../../../../lib64/libruntime_camodel.so")
+        place = work / "tools" / "simulator" / soc / "lib"
+        place.mkdir(parents=True)
+        (place / "libruntime_camodel.so").symlink_to("../../../../lib64/libruntime_camodel.so")
     (work / "bin" / "compiler.py").write_bytes(_compiler_script())
     for tool, action in (("bisheng", "compile"), ("ld.lld", "link")):
         script = work / "bin" / tool
@@ -167,7 +169,9 @@ def _fill(work: Path, compiler: str, libraries: Sequence[Library]) -> None:
             f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S "${{0%/*}}/compiler.py" {action} "$@"\n', "utf-8"
         )
         script.chmod(0o700)
-    write_atomic(work / MARKER, "A stand-in for CANN that simulates vector kernels; made by asc_sched.\n")
+    if tuple(libraries) == MODEL_ONLY:
+        (work / MARKER).write_text("Not CANN: pyasc's Model backend on asc_sched's simulator.\n", "utf-8")
+    write_atomic(work / _COMPLETE, "")
 
 
 def _platforms() -> list[str]:

@@ -245,7 +245,7 @@ def _array(arg: Arg, address: int, nbytes: int) -> Any:
 
     dtype = dtypes.of(arg.type)
     memory = (ctypes.c_uint8 * (nbytes // dtype.size * dtype.size)).from_address(address)
-    return np.frombuffer(memory, dtype=np.uint8).view(dtype.np)
+    return np.frombuffer(memoryview(memory), dtype=np.uint8).view(dtype.np)
 
 
 # -- dumps -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,92 @@
+"""The NPU as a backend: torch_npu tensors in place on their current stream, CPU tensors by copy."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from asc_sched.errors import ArgumentError, BackendError
+from asc_sched.run.device import DeviceBackend, launcher_choice, one_device
+from asc_sched.run.runtime import Runtime, bind_npu
+
+if TYPE_CHECKING:
+    from asc_sched.kernel import Kernel
+    from asc_sched.run.launch import LaunchArgs
+    from asc_sched.target import Target
+
+
+class NpuBackend(DeviceBackend):
+    """Runs on an NPU through pyasc's runtime; what isn't there is told by `BackendError`s, one per cause."""
+
+    name = "npu"
+
+    def runtime_for(self, kernel: Kernel) -> Runtime:
+        """The NPU's runtime, if the kernel was compiled for this SoC."""
+        runtime = bind_npu()
+        if runtime.soc != kernel.target.name:
+            raise BackendError(
+                f"{kernel.name} was compiled for {kernel.target.name}, and this NPU is an {runtime.soc}: compile with "
+                f"target={runtime.soc!r} (--target {runtime.soc}); `npu-smi info` lists the chips"
+            )
+        return runtime
+
+    def run(self, kernel: Kernel, args: LaunchArgs) -> None:
+        device = one_device(kernel, args)
+        runtime = self.runtime_for(kernel)
+        if device.type == "cpu":
+            if launcher_choice() == "pyasc":
+                _jit(kernel, args, runtime, runtime.rt.current_stream())
+            else:
+                self.run_by_copy(kernel, args, runtime)
+        elif device.type == "npu":
+            self._run_in_place(kernel, args, runtime, device.index)
+        else:
+            raise ArgumentError(f"{kernel.name}: the tensors are on {device}; the NPU takes npu and CPU tensors")
+
+    def _run_in_place(self, kernel: Kernel, args: LaunchArgs, runtime: Runtime, index: int | None) -> None:
+        """On the tensors' device and its current stream, without waiting, as torch's own functions run."""
+        npu = torch_npu().npu
+        current = int(npu.current_device())
+        device = current if index is None else index
+        guard: Any = contextlib.nullcontext() if device == current else npu.device(device)
+        with guard:
+            if device != runtime.device:
+                runtime = attrs.evolve(runtime, device=device)
+            # Reading npu_stream waits until torch_npu's own queue of launches is empty, so it is read at each call.
+            stream = int(npu.current_stream(device).npu_stream)
+            if launcher_choice() == "pyasc":
+                _jit(kernel, args, runtime, ctypes.c_void_p(stream))
+                return
+            addresses = [t.data_ptr() for t in (*args.inputs, *args.outputs)]
+            self.launcher(kernel, runtime)(args.core_num, stream, (*addresses, *args.sizes, *args.scalars))
+
+
+def _jit(kernel: Kernel, args: LaunchArgs, runtime: Runtime, stream: Any) -> None:
+    from asc_sched.run.jit import run_jit
+
+    run_jit(kernel, args, runtime, stream)
+
+
+def torch_npu() -> Any:
+    """The module torch_npu. Raises `BackendError` where it isn't installed or can't be loaded."""
+    loaded = sys.modules.get("torch_npu")
+    if loaded is not None:
+        return loaded
+    try:
+        import torch_npu as module
+    except ImportError as err:
+        raise BackendError(
+            f"NPU tensors need torch_npu, which can't be imported ({err}): install the release that fits torch and CANN"
+        ) from None
+    return module
+
+
+def machine_soc() -> Target:
+    """The target of this machine's NPU. Raises `BackendError`, or `TargetError` for an SoC that pyasc doesn't have."""
+    from asc_sched.target import get_target
+
+    return get_target(bind_npu().soc)
