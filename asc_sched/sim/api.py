@@ -170,7 +170,7 @@ def _buffer(func: Func, arg: Arg, actual: Argument, is_output: bool, need_data: 
     if is_output and not actual.flags.writeable:
         raise ArgumentError(f"argument {arg.name} of kernel {func.name} is an output and read-only")
     data = actual.reshape(-1).view(np.uint8) if actual.size else np.empty(0, np.uint8)
-    return GmBuffer(arg.name, dtype, data, actual.ctypes.data, actual.nbytes, is_output)
+    return GmBuffer(arg.name, dtype, data, actual.ctypes.data, actual.nbytes, is_output, actual.flags.writeable)
 
 
 def _fits(actual: np.dtype[Any], dtype: DType) -> bool:

@@ -403,6 +403,10 @@ class Core:
     def static_tensor(self, addr: int, nbytes: int, loc: Loc) -> None:
         """A LocalTensor at a fixed UB address."""
         self.pipe.peak = max(self.pipe.peak, addr + nbytes)
+        limit = self.target.ub_bytes - self.reserve_bytes
+        if self.reserve_bytes and addr + nbytes > limit:
+            text = f"UB bytes {addr} to {addr + nbytes}: Select keeps the {self.reserve_bytes} bytes from {limit} on"
+            self.fail(errors.UbOverflowError, loc, text)
 
     def local_get(self, tensor: LocalTensor, index: int, loc: Loc) -> Any:
         """`LocalTensor.GetValue`."""

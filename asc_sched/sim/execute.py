@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from asc_sched.errors import ArgumentError
 from asc_sched.sim import errors
 from asc_sched.sim.core import Core
 from asc_sched.sim.hazards import INDEX, AccessMap, Clocks, GmOrder, Race
 from asc_sched.sim.instructions import Instruction
 from asc_sched.sim.memory import Gm, GmBuffer, UbMemory
 from asc_sched.sim.patterns import BLOCK_BYTES, CMP_MASK_BYTES, FULL_MASK, CopyPlan, Masked, Stride
-from asc_sched.sim.queues import Buffer, Clock, Queue, State
+from asc_sched.sim.queues import Buffer, Clock, Queue, State, round_up
 from asc_sched.sim.stream import Loc, Pipe
 from asc_sched.sim.values import GlobalTensor, LocalTensor
 from asc_sched.sim.vector_lanes import run_blocks, run_gather, run_repeat
@@ -102,7 +103,7 @@ class ExecutingCore(Core):
                 loc,
                 f"{what} is at UB byte {tensor.addr}, {tensor.addr % BLOCK_BYTES} past a multiple of {BLOCK_BYTES}",
             )
-        if nbytes > tensor.nbytes:
+        if nbytes > tensor.nbytes and nbytes > round_up(tensor.nbytes):  # UB is given out in whole blocks
             elements = f"{nbytes // tensor.dtype.size} {tensor.dtype}"
             text = f"{what}: {nbytes} bytes ({elements}) of a tensor of {max(0, tensor.nbytes)} bytes"
             self.fail(errors.UbBoundsError, loc, text)
@@ -120,6 +121,9 @@ class ExecutingCore(Core):
 
     def check_gm(self, gm: GlobalTensor, nbytes: int, what: str, loc: Loc) -> GmBuffer | None:
         """Checks that `nbytes` of a GM tensor are within its argument; None when they aren't."""
+        if gm.arg < 0:
+            self.fail(errors.GmBoundsError, loc, f"{what} a GlobalTensor without set_global_buffer")
+            return None
         buffer = self.gm.buffers[gm.arg]
         start, end = gm.offset, gm.offset + nbytes
         if start < 0 or end > buffer.nbytes:
@@ -142,13 +146,14 @@ class ExecutingCore(Core):
         if not self.check_operand(ub, plan.ub_bytes, f"{name}'s destination", loc) or source is None:
             return
         number = self.clocks.tick(_MTE2)
-        address = source.address + gm.offset
         known = self.clocks.known(_MTE2)[_MTE3]
-        self._write(_MTE2, number, ub.addr, ub.addr + plan.ub_bytes, loc)
-        race = self.gm_order.load(number, known, address, address + plan.gm_bytes, loc)
-        if race is not None:
-            self._gm_race(race, "reads", source, gm, plan, loc)
-        self._check_cores_read(source, address, plan, loc)
+        for start, end in plan.ub_spans(ub.addr):
+            self._write(_MTE2, number, start, end, loc)
+        for start, end in plan.gm_spans(gm.offset):
+            race = self.gm_order.load(number, known, source.address + start, source.address + end, loc)
+            if race is not None:
+                self._gm_race(race, "reads", source, gm, plan, loc)
+            self.mark_read(source, start, end - start, loc)
         self.bytes_read += plan.block_count * plan.block_bytes
         self._load(source, gm.offset, ub.addr, plan)
 
@@ -183,18 +188,19 @@ class ExecutingCore(Core):
         if not self.check_operand(ub, plan.ub_bytes, f"{name}'s source", loc) or target is None:
             return
         number = self.clocks.tick(_MTE3)
-        address = target.address + gm.offset
         known = self.clocks.known(_MTE3)[_MTE2]
-        self._read(_MTE3, number, ub.addr, ub.addr + plan.ub_bytes, loc)
-        race = self.gm_order.store(number, known, address, address + plan.gm_bytes, loc)
-        if race is not None:
-            self._gm_race(race, "writes", target, gm, plan, loc)
+        for start, end in plan.ub_spans(ub.addr):
+            self._read(_MTE3, number, start, end, loc)
+        for start, end in plan.gm_spans(gm.offset):
+            race = self.gm_order.store(number, known, target.address + start, target.address + end, loc)
+            if race is not None:
+                self._gm_race(race, "writes", target, gm, plan, loc)
+            self.mark_written(target, start, end - start, loc)
         offset, addr, nbytes = gm.offset, ub.addr, plan.block_bytes
         self.bytes_written += plan.block_count * nbytes
         for _ in range(plan.block_count):
             if self.ub.shadow[addr : addr + nbytes].any():
                 self._undefined_out(target, gm, offset, addr, nbytes, loc)
-            self.mark_written(target, offset, nbytes, loc)
             target.data[offset : offset + nbytes] = self.ub.data[addr : addr + nbytes]
             addr += plan.ub_block_bytes + plan.ub_gap
             offset += nbytes + plan.gm_gap
@@ -224,16 +230,6 @@ class ExecutingCore(Core):
         )
 
     # -- between cores -----------------------------------------------------------------------------------------
-    def _check_cores_read(self, source: GmBuffer, address: int, plan: CopyPlan, loc: Loc) -> None:
-        step = plan.block_bytes + plan.gm_gap
-        if plan.gm_gap == 0:
-            step, count, nbytes = 0, 1, plan.gm_bytes
-        else:
-            count, nbytes = plan.block_count, plan.block_bytes
-        for i in range(count):
-            start = address + i * step
-            self.mark_read(source, start - source.address, nbytes, loc)
-
     def mark_read(self, buffer: GmBuffer, offset: int, nbytes: int, loc: Loc) -> None:
         """Notes a read of GM; reports what another core wrote, and what nobody wrote."""
         start = buffer.address + offset
@@ -251,7 +247,9 @@ class ExecutingCore(Core):
                 self.fail(errors.UninitialisedReadError, loc, text)
 
     def mark_written(self, buffer: GmBuffer, offset: int, nbytes: int, loc: Loc) -> None:
-        """Notes a write of GM; reports what another core wrote or read."""
+        """Notes a write of GM; reports what another core wrote or read. `ArgumentError` for a read-only array."""
+        if not buffer.is_writable:
+            raise ArgumentError(f"{loc}: the kernel writes {buffer.name}, but the array given for it is read-only")
         start = buffer.address + offset
         end = start + nbytes
         hit = self.gm.written_by_others(start, end)

@@ -249,6 +249,16 @@ def _local_subindex(op: Op) -> Step:
     return step
 
 
+def _local_tensor(op: Op) -> Step:
+    """A tensor without memory, until an in-place alloc_tensor or deque gives it some."""
+    out, dtype = op.results[0], dtypes.of(op.types[-1])
+
+    def step(env: Env, core: Core) -> None:
+        env[out] = LocalTensor(0, 0, dtype)
+
+    return step
+
+
 def _reinterpret(op: Op) -> Step:
     tensor, out, dtype = op.operands[0], op.results[0], dtypes.of(op.types[-1])
 
@@ -566,7 +576,7 @@ BUILDERS: Mapping[str, Builder] = {
     "ascendc.que_bind.get_tensor_count_in_que": _queue_question,
     "ascendc.tbuf.get_tensor": _tbuf_get,
     "ascendc.tbuf.get_with_offset": _tbuf_get_with_offset,
-    "ascendc.local_tensor": lambda op: None,
+    "ascendc.local_tensor": _local_tensor,
     "ascendc.local_tensor_v2": _static_tensor,
     "ascendc.local_tensor.subindex": _local_subindex,
     "ascendc.local_tensor.bracket": _local_subindex,

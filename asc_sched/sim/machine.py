@@ -125,7 +125,7 @@ class _Compiler:
             return _scalar(op), 1
         if name.startswith("scf."):
             return self._control(op), 0
-        if "selMode" in op.attrs and op.attrs["selMode"] in (1, 2):
+        if op.attrs.get("selMode") in (1, 2) or (name == "emitasc.verbatim" and "VSEL_TENSOR" in op.words[0]):
             self._reserve = SELECT_RESERVE
         builder = self._builders.get(name) or self._find(op)
         if builder is None:

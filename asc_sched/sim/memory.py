@@ -98,6 +98,7 @@ class GmBuffer:
     address: int
     nbytes: int
     is_output: bool = False
+    is_writable: bool = True
 
 
 @attrs.define

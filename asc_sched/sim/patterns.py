@@ -111,6 +111,20 @@ class CopyPlan(NamedTuple):
         """Bytes from the first to the end of the last block in GM."""
         return self.block_count * (self.block_bytes + self.gm_gap) - self.gm_gap if self.block_count else 0
 
+    def gm_spans(self, start: int) -> list[tuple[int, int]]:
+        """The contiguous pieces of GM that the copy touches, from byte `start` on."""
+        if self.gm_gap == 0 or self.block_count == 1:
+            return [(start, start + self.gm_bytes)]
+        step = self.block_bytes + self.gm_gap
+        return [(at, at + self.block_bytes) for at in range(start, start + self.block_count * step, step)]
+
+    def ub_spans(self, start: int) -> list[tuple[int, int]]:
+        """The contiguous pieces of UB that the copy touches, from byte `start` on."""
+        if self.ub_gap == 0 or self.block_count == 1:
+            return [(start, start + self.ub_bytes)]
+        step = self.ub_block_bytes + self.ub_gap
+        return [(at, at + self.ub_block_bytes) for at in range(start, start + self.block_count * step, step)]
+
     @property
     def ub_bytes(self) -> int:
         """Bytes from the first to the end of the last block in UB."""
