@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -43,13 +44,19 @@ class NpuBackend(DeviceBackend):
             else:
                 self.run_by_copy(kernel, args, runtime)
         elif device.type == "npu":
-            self._run_in_place(kernel, args, runtime, device.index)
+            addresses = [t.data_ptr() for t in (*args.inputs, *args.outputs)]
+            self.launch_in_place(kernel, args.core_num, (*addresses, *args.sizes, *args.scalars), device.index, args)
         else:
             raise ArgumentError(f"{kernel.name}: the tensors are on {device}; the NPU takes npu and CPU tensors")
 
-    def _run_in_place(self, kernel: Kernel, args: LaunchArgs, runtime: Runtime, index: int | None) -> None:
-        """On the tensors' device and its current stream, without waiting, as torch's own functions run."""
-        npu = torch_npu().npu
+    def launch_in_place(
+        self, kernel: Kernel, core_num: int, values: Sequence[Any], index: int | None, args: LaunchArgs | None = None
+    ) -> None:
+        """On the tensors' device and its current stream, without waiting, as torch's own functions run.
+
+        `values`: addresses, sizes, scalars. `args` (tensors) let pyasc's launcher be used where it is asked for.
+        """
+        npu, runtime = torch_npu().npu, self.runtime_for(kernel)
         current = int(npu.current_device())
         device = current if index is None else index
         guard: Any = contextlib.nullcontext() if device == current else npu.device(device)
@@ -58,11 +65,10 @@ class NpuBackend(DeviceBackend):
                 runtime = attrs.evolve(runtime, device=device)
             # Reading npu_stream waits until torch_npu's own queue of launches is empty, so it is read at each call.
             stream = int(npu.current_stream(device).npu_stream)
-            if launcher_choice() == "pyasc":
+            if args is not None and launcher_choice() == "pyasc":
                 _jit(kernel, args, runtime, ctypes.c_void_p(stream))
-                return
-            addresses = [t.data_ptr() for t in (*args.inputs, *args.outputs)]
-            self.launcher(kernel, runtime)(args.core_num, stream, (*addresses, *args.sizes, *args.scalars))
+            else:
+                self.launcher(kernel, runtime)(core_num, stream, values)
 
 
 def _jit(kernel: Kernel, args: LaunchArgs, runtime: Runtime, stream: Any) -> None:
