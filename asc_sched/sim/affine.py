@@ -118,6 +118,8 @@ class Affine:
         if isinstance(other, Affine):
             raise Undecided(other.terms[-1][0])
         k = int(other)
+        if k < 0:
+            return self.__neg__().__floordiv__(-k)
         found = self._linear_quotient(k)
         if found is None:
             raise self._by_residue(k)
@@ -127,14 +129,13 @@ class Affine:
         return self.__sub__(self.__floordiv__(other) * other)
 
     def _by_residue(self, k: int) -> Undecided:
-        """Where a quotient or remainder by `k` changes: at a cut if the range spans few multiples, else by residue."""
+        """Where a quotient or remainder by positive `k` changes: at a cut if the range spans few multiples, else by residue."""
         if len(self.terms) == 1:
             (var, c) = self.terms[0]
-            if abs(c) * (var.hi - var.lo) < 2 * abs(k):
+            if abs(c) * (var.hi - var.lo) < 2 * k:
                 return Undecided(var, self._crossing((self.lo // k + 1) * k))
         var, c = next(((v, c) for v, c in reversed(self.terms) if c % k), self.terms[-1])
-        modulus = abs(k)
-        return Undecided(var, modulus=modulus) if modulus <= MAX_MODULUS else Undecided(var)
+        return Undecided(var, modulus=k) if k <= MAX_MODULUS else Undecided(var)
 
     def __rfloordiv__(self, other: Any) -> int:
         raise Undecided(self.terms[-1][0])

@@ -127,7 +127,7 @@ class Clock:
 
     __slots__ = (
         "bytes_read", "bytes_written", "drained", "filled", "flags", "hbm", "hbm_bytes", "hbm_write",
-        "iteration", "l2_read", "l2_write", "last_miss", "mte2", "mte3", "rates", "s", "s_bound", "s_busy", "sink",
+        "iteration", "l2_read", "l2_write", "last_miss", "mte2", "mte3", "rates", "s", "s_busy", "s_slack", "sink",
         "stores", "v",
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ class Clock:
         self.sink = sink
         self.s = 0.0
         self.s_busy = 0.0
-        self.s_bound = False
+        self.s_slack = _NEVER
         self.v, self.mte2, self.mte3 = Lane(), Lane(), Lane()
         self.l2_read, self.l2_write = Share(shares.l2), Share(shares.l2)
         self.hbm = MixedShare(shares.hbm_read, shares.hbm_write, rates.turnaround)
@@ -160,17 +160,17 @@ class Clock:
     def lane(self, pipe: Pipe) -> Lane:
         return self.v if pipe is Pipe.V else self.mte2 if pipe is Pipe.MTE2 else self.mte3
 
-    def _start(self, lane: Lane) -> float:
-        """When an instruction that S has just issued can start on its pipe."""
-        if self.s > lane.free:
-            self.s_bound = True
-            return self.s
-        return lane.free
+    def _after_s(self, other: float) -> float:
+        """The later of S and something else; keeps how close S comes to being the later one."""
+        ahead = other - self.s
+        if ahead < self.s_slack:
+            self.s_slack = ahead
+        return other if ahead >= 0 else self.s
 
     # -- instructions ------------------------------------------------------------------------------------------
     def vector(self, cycles: float, name: str, loc: Loc) -> None:
         """A vector instruction."""
-        start = self._start(self.v)
+        start = self._after_s(self.v.free)
         end = start + cycles
         self.v.free = end
         self.v.occupy(start, end)
@@ -179,14 +179,14 @@ class Clock:
 
     def synchronise(self, cycles: float) -> None:
         """What a queue operation costs the vector pipe."""
-        start = max(self.v.free, self.s)
+        start = self._after_s(self.v.free)
         self.v.free = start + cycles
         self.v.occupy(start, self.v.free)
 
     def load(self, copy: Load) -> None:
         """A copy from GM to UB."""
         lane, rates = self.mte2, self.rates
-        start = self._start(lane)
+        start = self._after_s(lane.free)
         misses = copy.misses and not any(self.iteration[d] for d in copy.reuse)
         if misses:
             start = self._after_stores(start)
@@ -226,7 +226,7 @@ class Clock:
     def store(self, copy: Store) -> None:
         """A copy from UB to GM."""
         lane, rates = self.mte3, self.rates
-        start = self._start(lane)
+        start = self._after_s(lane.free)
         lane.limit = max(lane.limit, start) + copy.port / rates.store_port
         end = max(start + rates.store, lane.data + rates.copy_gap) + copy.port / rates.store_burst
         end = max(end, lane.limit, self.l2_write.take(start, copy.wire), lane.done)
@@ -251,11 +251,11 @@ class Clock:
             return self.s
         lane = self.lane(pipe)
         lane.free = max(lane.free, lane.done)
-        return max(lane.free, self.s)
+        return self._after_s(lane.free)
 
     def _wait(self, pipe: Pipe, until: float) -> None:
         if pipe is Pipe.S:
-            self.s = max(self.s, until)
+            self.s = self._after_s(until)
             return
         lane = self.lane(pipe)
         lane.free = max(lane.free, until)
@@ -281,8 +281,8 @@ class Clock:
     def barrier(self, pipe: Pipe | None) -> None:
         """`PipeBarrier`: later instructions of a pipe wait for its earlier ones; of all pipes, for all."""
         if pipe is None:
-            end = self.end
-            self.s = max(self.s, end)
+            end = self._after_s(max(self.v.done, self.mte2.done, self.mte3.done))
+            self.s = end
             for lane in (self.v, self.mte2, self.mte3):
                 lane.free = max(lane.free, end)
         elif pipe is not Pipe.S:
@@ -304,9 +304,10 @@ class Clock:
     def _loop(self, loop: Loop, skip: bool) -> None:
         self.iteration.append(0 if loop.first else 1)
         before: list[list[float]] = []
+        slack = self.s_slack
         done = 0
         while done < loop.count:
-            self.s_bound = False
+            self.s_slack = _NEVER
             self.run(loop.body, skip)
             done += 1
             self.iteration[-1] = 1
@@ -316,13 +317,16 @@ class Clock:
                 done += skipped
                 if skipped:
                     before.clear()
+            slack = min(slack, self.s_slack)
+        self.s_slack = slack
         self.iteration.pop()
 
     def _steady(self, states: list[list[float]], left: int) -> int:
-        """Skips up to `left` iterations if the last three states moved on evenly; how many were skipped.
+        """Skips up to `left` iterations if the last three moved all clocks on evenly; how many were skipped.
 
-        S may fall behind the other clocks for ever (it runs ahead in the program): that is steady as long as no
-        pipe waits for it.
+        One iteration depends on differences of clocks only, so when every clock that it touches moves on by the same
+        `pace`, all iterations to come do the same. S may move on by less (it runs ahead in the program) as long as
+        nothing waits for it, and by more until it is about to catch up.
         """
         if len(states) < 3:
             return 0
@@ -331,13 +335,19 @@ class Clock:
             del states[0]
         if not len(a) == len(b) == len(c):
             return 0
+        clocks = len(c) - _COUNTERS
         deltas = [z - y for y, z in zip(b, c, strict=True)]
-        scale = 1e-9 * max(c[0], c[1], 1.0)
+        pace = max(deltas[1:clocks])
+        scale = 1e-9 * max(*c[:clocks], 1.0)
+        if any(abs(d - pace) > scale and abs(d) > scale for d in deltas[1:clocks]):
+            return 0
         if any(abs(d - (y - x)) > scale for d, x, y in zip(deltas, a, b, strict=True)):
             return 0
-        pace = max(deltas[1:_CLOCKS])
-        if self.s_bound and deltas[0] < pace - scale:
+        slower = deltas[0] - pace
+        if slower < -scale and self.s_slack < 0:
             return 0
+        if slower > scale:
+            left = min(left, int(self.s_slack / slower) - 1)
         for change in self.hbm.rate.until:  # not into a change of rates
             if change > self.end - 2 * pace:
                 left = min(left, int((change - self.end) / max(pace, 1e-9)) - 2)
@@ -345,6 +355,7 @@ class Clock:
         if left <= 0:
             return 0
         self._advance([d * left for d in deltas])
+        self.s_slack -= max(0.0, slower) * left
         return left
 
     def _shares(self) -> tuple[Share, ...]:
@@ -352,7 +363,7 @@ class Clock:
 
     # -- state -------------------------------------------------------------------------------------------------
     def _state(self) -> list[float]:
-        """All clocks (S first) and all counters, in an order that depends on the program alone."""
+        """All clocks (S first), then the counters, in an order that depends on the program alone."""
         out = [self.s]
         for lane in (self.v, self.mte2, self.mte3):
             out += (lane.free, lane.done, lane.data, lane.limit)
@@ -394,5 +405,6 @@ class Clock:
         self.hbm_bytes += next(it)
 
 
-#: S and the lanes' clocks come first in `_state`.
-_CLOCKS = 13
+#: The counters at the end of `_state`.
+_COUNTERS = 7
+_NEVER = float("inf")
