@@ -127,6 +127,7 @@ def generate(
     target: str | Target | None = None,
     name: str | None = None,
     typed: TypedGraph | None = None,
+    tile_argument: bool = False,
 ) -> Kernel:
     """A kernel up to its source, not lowered yet (`asc_ir` and `ascendc` are empty).
 
@@ -142,7 +143,9 @@ def generate(
     total = None if shapes is None else shapes.total_length
     chosen = schedule if schedule is not None else default_schedule(lowered, total, chip)
     called = kernel_name(op.name, typed) if name is None else name
-    plan = plan_kernel(lowered, name=called, total_length=total, schedule=chosen, target=chip)
+    plan = plan_kernel(
+        lowered, name=called, total_length=total, schedule=chosen, target=chip, tile_argument=tile_argument
+    )
     source = kernel_source(plan)
     request = LowerRequest(source=source, entry=plan.name, arg_types=arg_types(plan), target=chip.name)
     return Kernel(op, typed, shapes, plan, source, request, LoweredText("", ""))

@@ -79,9 +79,18 @@ def kernel_name(op_name: str, typed: TypedGraph) -> str:
 
 
 def plan_kernel(
-    lowered: Lowered, *, name: str, total_length: int | None, schedule: Schedule, target: Target
+    lowered: Lowered,
+    *,
+    name: str,
+    total_length: int | None,
+    schedule: Schedule,
+    target: Target,
+    tile_argument: bool = False,
 ) -> KernelPlan:
-    """Everything decided. `total_length` None plans a kernel of any size. Raises `ScheduleError` subclasses."""
+    """Everything decided. `total_length` None plans a kernel of any size. Raises `ScheduleError` subclasses.
+
+    With `tile_argument` a kernel of any size takes its tile_length at the call too, up to the planned one.
+    """
     layout = layout_for(lowered.program, lowered.allocation, schedule, target, name)
     align = Alignment.of(lowered.itemsizes, target)
     step = align.datablock_length
@@ -89,7 +98,7 @@ def plan_kernel(
     if total_length is None:
         tiling, tile_length = None, _dynamic_tile(schedule, largest, align, name)
         block_length = tile_length
-        formulas = dynamic_formulas(schedule.core_split, align, tile_length)
+        formulas = dynamic_formulas(schedule.core_split, align, None if tile_argument else tile_length)
     else:
         tiling = resolve(
             schedule,
