@@ -16,6 +16,8 @@ import linecache
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -149,11 +151,29 @@ def compare(count: int) -> tuple[list[float], list[float], list[float]]:
 
 
 def throughput(count: int, jobs: int) -> float:
-    """Kernels per second of `lower_many`, workers started beforehand is not assumed: their start is in the time."""
+    """Kernels per second of `lower_many`; the start of the workers is in the time."""
     start = time.perf_counter()
     done = sum(1 for _ in lower_many((request_for(10_000 + i) for i in range(count)), jobs, cache=None))
     assert done == count
     return count / (time.perf_counter() - start)
+
+
+def plain_throughput(count: int, jobs: int) -> float:
+    """Kernels per second of pyasc itself in `jobs` plain processes that share nothing, each with its part of the same
+    kernels; start included."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import lowering; lowering.plain_share(*map(int, sys.argv[2:]))"
+    command = [sys.executable, "-c", code, str(Path(__file__).resolve().parent)]
+    start = time.perf_counter()
+    parts = [subprocess.Popen([*command, str(job), str(jobs), str(count)]) for job in range(jobs)]
+    codes = [part.wait() for part in parts]
+    assert codes == [0] * jobs
+    return count / (time.perf_counter() - start)
+
+
+def plain_share(job: int, jobs: int, count: int) -> None:
+    """Every `jobs`-th of `count` kernels, from `job` on, with pyasc in this process."""
+    for index in range(job, count, jobs):
+        pyasc_alone(request_for(10_000 + index))()
 
 
 def machine() -> str:
@@ -178,8 +198,10 @@ def main() -> None:
     print(f"  pyasc alone (codegen, passes, emission)   {alone:7.2f} ms")
     print(f"  pyasc's decorator and module, before that {decorator:7.2f} ms")
     print(f"  lower(), text to text                     {ours:7.2f} ms   {ours / alone:.2f} x pyasc alone")
-    rate = throughput(args.bulk, args.jobs)
-    print(f"lower_many, {args.bulk} kernels, {args.jobs} workers, start included: {rate:.0f} kernels/s")
+    ours_rate, plain_rate = throughput(args.bulk, args.jobs), plain_throughput(args.bulk, args.jobs)
+    print(f"{args.bulk} kernels from source to Ascend C, {args.jobs} processes, start included:")
+    print(f"  pyasc alone   {plain_rate:6.0f} kernels/s")
+    print(f"  lower_many    {ours_rate:6.0f} kernels/s   {ours_rate / plain_rate:.2f} x pyasc alone")
 
 
 if __name__ == "__main__":

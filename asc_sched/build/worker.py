@@ -117,7 +117,7 @@ class Worker:
     def request(self, message: dict[str, Any], time_limit_s: float) -> dict[str, Any]:
         """Ask and wait. Raises `WorkerDied` or `WorkerTimeout`; after any exception the worker is closed."""
         try:
-            self._send({**message, "time_limit_s": time_limit_s})
+            self._send({**message, "time_limit_s": time_limit_s}, time_limit_s)
             answer = self._receive(time.monotonic() + time_limit_s)
         except BaseException:
             # Also for KeyboardInterrupt: an answer that nobody waits for would be taken for the next one.
@@ -127,12 +127,14 @@ class Worker:
         self.rss_kib = int(answer.get("rss_kib", self.rss_kib))
         return answer
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any], time_limit_s: float) -> None:
         if self._sock is None:
             raise WorkerDied(None, "")
         try:
-            self._sock.settimeout(None)
+            self._sock.settimeout(time_limit_s)  # a stopped process doesn't read, and the buffer between is small
             send_frame(self._sock, message)
+        except TimeoutError:
+            raise WorkerTimeout from None
         except (Disconnected, OSError):
             raise self._obituary() from None
 

@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from typing import Any
 
 from asc_sched.build.protocol import Disconnected, recv_frame, send_frame
@@ -63,6 +64,10 @@ def _answer(lowering: Any, request: dict[str, Any]) -> dict[str, Any]:
     except lowering.Refusal as refusal:
         told = lowering.explain(refusal, _scratch_from(start))
         return {"ok": False, "reason": told.reason, "line": told.line, "text": told.text, "file": told.file}
+    except Exception as err:
+        # A fault of ours; the worker itself is sound.
+        traceback.print_exc()
+        return {"ok": False, "reason": f"internal error while lowering: {type(err).__name__}: {err}"}
 
 
 def _result(lowering: Any, request: dict[str, Any]) -> dict[str, Any]:

@@ -264,21 +264,29 @@ print(hits)
 
 
 @pytest.mark.nightly
-def test_sixteen_processes_lower_the_same_kernels_into_one_empty_cache(tmp_path: Path) -> None:
+def test_sixteen_processes_lower_the_same_kernels_into_thirty_empty_caches(tmp_path: Path) -> None:
     code = """
+import hashlib, os, sys, time
 from tests.build.kernels import nth
 from asc_sched.build import lower
-import hashlib
-texts = "".join(lower(nth(i)).ascendc for i in range(10))
-print(hashlib.sha256(texts.encode()).hexdigest())
+lower(nth(999), cache=None)
+start, digest = float(sys.argv[1]), hashlib.sha256()
+for round in range(30):
+    time.sleep(max(0, start + 0.5 * round - time.time()))
+    os.environ["ASC_SCHED_CACHE_DIR"] = os.path.join(sys.argv[2], str(round))
+    for index in (round, round + 1):
+        result = lower(nth(index))
+        digest.update((result.asc_ir + result.ascendc).encode())
+print(digest.hexdigest())
 """
-    for round_ in range(30):
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "ASC_SCHED_CACHE_DIR": str(tmp_path / str(round_))}
-        command = [sys.executable, "-c", code]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        processes = [subprocess.Popen(command, env=env, **pipes) for _ in range(16)]  # type: ignore[call-overload]
-        results = [process.communicate(timeout=120) for process in processes]
-        assert len(set(results)) == 1 and results[0][1] == "", results
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code, str(time.time() + 15), str(tmp_path)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, env=env, **pipes) for _ in range(16)]  # type: ignore[call-overload]
+    results = [process.communicate(timeout=200) for process in processes]
+    assert len(set(results)) == 1 and results[0][1] == "", results
+    for index in range(30):
+        assert Cache(open_folder(tmp_path / str(index) / "lower")).use().entries == 2
 
 
 def test_four_processes_lower_the_same_kernel_into_one_empty_cache(tmp_path: Path) -> None:

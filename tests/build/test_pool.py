@@ -10,6 +10,7 @@ import pytest
 
 from asc_sched.build import LoweringPool, lower_many
 from asc_sched.build.request import Lowered, LowerRequest
+from asc_sched.build.service import Station
 from asc_sched.errors import CompileError, WorkerCrashError
 from tests.build import kernels
 from tests.build.kernels import crash_request, nth, tiny
@@ -111,3 +112,19 @@ def test_lower_many_with_everything_in_the_cache_starts_no_worker(
     monkeypatch.setattr("asc_sched.build.service.Worker", None)
     second = list(lower_many(requests, 2, cache=cache))
     assert first == second and all(isinstance(result, Lowered) and result.cached for result in second)
+
+
+@pytest.mark.nightly
+def test_memory_of_a_worker_grows_by_little_more_than_pyasc_itself_keeps() -> None:
+    station = Station()
+    try:
+        for index in range(300):
+            station.lower(nth(index))
+        assert station._worker is not None
+        pid, early = station._worker.pid, station._worker.rss_kib
+        for index in range(300, 2300):
+            station.lower(nth(index))
+        assert station._worker.pid == pid
+        assert (station._worker.rss_kib - early) / 2000 < 16  # KiB per kernel
+    finally:
+        station.close()

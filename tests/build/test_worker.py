@@ -91,6 +91,24 @@ def test_kernel_that_takes_too_long_is_stopped_and_the_next_works(station: Stati
     assert "AscendC::Exp" in station.lower(exp_request()).ascendc
 
 
+def test_worker_that_does_not_even_read_is_given_up_in_time(station: Station) -> None:
+    station.lower(exp_request())
+    os.kill(worker_pid(station), signal.SIGSTOP)
+    large = exp_request(source=kernels.EXP + "# " + "x" * 4_000_000)
+    with pytest.raises(WorkerCrashError, match=r"within 0\.5 s"):
+        station.lower(large, time_limit_s=0.5)
+    assert "AscendC::Exp" in station.lower(large).ascendc
+
+
+def test_fault_of_the_worker_program_itself_is_an_error_and_costs_no_worker(station: Station) -> None:
+    station.lower(exp_request())
+    worker = station._worker
+    assert worker is not None
+    answer = worker.request({"source": "", "filename": "k.py"}, 30.0)  # no entry named
+    assert answer["ok"] is False and answer["reason"].startswith("internal error while lowering: ")
+    assert "AscendC::Exp" in station.lower(exp_request()).ascendc and station._worker is worker
+
+
 def test_time_limit_comes_from_the_environment(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
     request = LowerRequest(source=kernels.HANG, entry="hang_kernel", arg_types=(kernels.F32,))
     monkeypatch.setenv("ASC_SCHED_LOWER_TIMEOUT", "0.4")
