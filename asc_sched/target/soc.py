@@ -21,7 +21,8 @@ MIB = 1024 * 1024
 class Target:
     """One SoC as the generator and the simulator see it. Sizes in bytes, clock in MHz, bandwidth in bytes/s.
 
-    Bandwidths are nominal and of the whole chip; what of them a kernel can reach is in `target.timing`.
+    Bandwidths are nominal and of the whole chip; what of HBM's a kernel can reach is in `target.timing`. L2's is for
+    each direction: "peak about 5.2 TB/s" (asc-devkit, data_copy README, Atlas A2/A3), the same for every SoC.
     `max_queue_buffers` is the limit of queue buffers (sum of `num`) per TPosition on A2/A3, `max_pipe_buffers` the
     limit of all buffers of one TPipe (Ascend C documentation of `InitBuffer`). `max_block_dim` is the launcher's limit.
     """
@@ -45,8 +46,11 @@ class Target:
         return attrs.evolve(self, **changes)
 
 
-# "about 1.8 TB/s" for A2/A3 and 0.8 TB/s for the 910B4 class: asc-devkit data_copy README and an evaluation tool's table.
-_HBM_FULL, _HBM_B4 = 1.8e12, 0.8e12
+# Nominal HBM bandwidth, the whole chip:
+# - 1.8 TB/s: "about 1.8 TB/s" for Atlas A2 and A3 (asc-devkit, data_copy README, which measures 48 vector cores).
+# - 0.8 TB/s: 910B4 (a third-party evaluation tool's table; a published 16384 x 4096 fp32 run fits 0.69 TB/s reached).
+# - 1.6 TB/s: the SoCs with 168 MB of L2 (the same tool's table for 910B4-1; no figure is published for 910_9362).
+_HBM_FULL, _HBM_B4, _HBM_168 = 1.8e12, 0.8e12, 1.6e12
 
 TARGETS: dict[str, Target] = {
     t.name: t
@@ -56,13 +60,13 @@ TARGETS: dict[str, Target] = {
         Target(name="Ascend910B2C", vector_cores=48, clock_mhz=1800, l2_bytes=192 * MIB, hbm_bytes_per_s=_HBM_FULL),
         Target(name="Ascend910B3", vector_cores=40, clock_mhz=1800, l2_bytes=192 * MIB, hbm_bytes_per_s=_HBM_FULL),
         Target(name="Ascend910B4", vector_cores=40, clock_mhz=1500, l2_bytes=96 * MIB, hbm_bytes_per_s=_HBM_B4),
-        Target(name="Ascend910B4-1", vector_cores=40, clock_mhz=1500, l2_bytes=168 * MIB, hbm_bytes_per_s=1.6e12),
-        Target(name="Ascend910_9362", vector_cores=40, clock_mhz=1500, l2_bytes=168 * MIB, hbm_bytes_per_s=1.6e12),
-        Target(name="Ascend910_9372", vector_cores=40, clock_mhz=1800, l2_bytes=192 * MIB, hbm_bytes_per_s=1.6e12),
-        Target(name="Ascend910_9381", vector_cores=48, clock_mhz=1800, l2_bytes=192 * MIB, hbm_bytes_per_s=1.6e12),
-        Target(name="Ascend910_9382", vector_cores=48, clock_mhz=1800, l2_bytes=192 * MIB, hbm_bytes_per_s=1.6e12),
-        Target(name="Ascend910_9391", vector_cores=48, clock_mhz=1850, l2_bytes=192 * MIB, hbm_bytes_per_s=1.6e12),
-        Target(name="Ascend910_9392", vector_cores=48, clock_mhz=1850, l2_bytes=192 * MIB, hbm_bytes_per_s=1.6e12),
+        Target(name="Ascend910B4-1", vector_cores=40, clock_mhz=1500, l2_bytes=168 * MIB, hbm_bytes_per_s=_HBM_168),
+        Target(name="Ascend910_9362", vector_cores=40, clock_mhz=1500, l2_bytes=168 * MIB, hbm_bytes_per_s=_HBM_168),
+        Target(name="Ascend910_9372", vector_cores=40, clock_mhz=1800, l2_bytes=192 * MIB, hbm_bytes_per_s=_HBM_FULL),
+        Target(name="Ascend910_9381", vector_cores=48, clock_mhz=1800, l2_bytes=192 * MIB, hbm_bytes_per_s=_HBM_FULL),
+        Target(name="Ascend910_9382", vector_cores=48, clock_mhz=1800, l2_bytes=192 * MIB, hbm_bytes_per_s=_HBM_FULL),
+        Target(name="Ascend910_9391", vector_cores=48, clock_mhz=1850, l2_bytes=192 * MIB, hbm_bytes_per_s=_HBM_FULL),
+        Target(name="Ascend910_9392", vector_cores=48, clock_mhz=1850, l2_bytes=192 * MIB, hbm_bytes_per_s=_HBM_FULL),
     )
 }
 
