@@ -145,7 +145,7 @@ def bound(launch: Launch) -> tuple[float, str]:
     line = target.gm_line_bytes
     wire = (line + constants.line_overhead_bytes) / line / target.hbm_bytes_per_s * 1e6
     hbm_us = 0.0
-    if not traffic.hits:
+    if not traffic.resident:
         over = max(0, written - target.l2_bytes)
         hbm_us = wire * (read / constants.hbm_read_efficiency + over / constants.hbm_write_efficiency)
     cycles = sum(

@@ -14,6 +14,10 @@ from asc_sched.sim.queues import Buffer, Queue
 from asc_sched.sim.stream import Loc, Pipe, Record
 from asc_sched.sim.values import GlobalTensor, LocalTensor, Unknown
 
+#: What reading or writing one element by scalar code takes, in scalar operations: asc-devkit's add_high_performance
+#: README, case 0, takes 34 cycles per element for two reads, one write and about seven other operations.
+ACCESS_OPS = 9
+
 
 class RecordingCore(Core):
     """Collects records in `records`; whoever iterates takes them out."""
@@ -184,11 +188,11 @@ class RecordingCore(Core):
         self._emit(stream.LoopMark(loop, iteration, total))
 
     def global_get(self, tensor: GlobalTensor, index: int, loc: Loc) -> Any:
-        self.scalar(1, loc)
+        self.scalar(ACCESS_OPS, loc)
         return self._unknown(loc, f"get_value reads GM ({self.arg_names[tensor.arg]})")
 
     def local_get(self, tensor: LocalTensor, index: int, loc: Loc) -> Any:
-        self.scalar(1, loc)
+        self.scalar(ACCESS_OPS, loc)
         return self._unknown(loc, "get_value reads UB")
 
     def _unknown(self, loc: Loc, what: str) -> Unknown:
@@ -197,10 +201,10 @@ class RecordingCore(Core):
         return Unknown(errors.StreamDataError(text, loc, self.number, tuple(self.tile)))
 
     def global_set(self, tensor: GlobalTensor, index: int, value: Any, loc: Loc) -> None:
-        self.scalar(1, loc)
+        self.scalar(ACCESS_OPS, loc)
 
     def local_set(self, tensor: LocalTensor, index: int, value: Any, loc: Loc) -> None:
-        self.scalar(1, loc)
+        self.scalar(ACCESS_OPS, loc)
 
     def finish(self) -> None:
         super().finish()

@@ -142,7 +142,7 @@ class Compiler:
                 nbytes=gm.nbytes,
                 port=port,
                 wire=wire,
-                hbm=wire * self._traffic.unique_reads[gm.arg],
+                hbm=wire * (1.0 if gm.bypass else self._traffic.unique_reads[gm.arg]),
                 bank=bank,
                 arg=gm.arg,
                 misses=misses,

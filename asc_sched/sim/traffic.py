@@ -33,13 +33,16 @@ class ArgTraffic:
 class Traffic:
     """A launch's GM traffic and what L2 does with it.
 
-    `hits`: everything that allocates in L2 fits into it and is there from the start. `write_back`: the part of the
-    stored bytes that L2 has to write to HBM before the launch ends; what fits stays. `unique_reads`: per argument, the part of its read traffic that other cores haven't fetched.
+    `hits`: everything that allocates in L2 fits into it and is there from the start. `resident`: so it would be
+    without any `CACHE_MODE_DISABLE`. `write_back`: the part of the
+    stored bytes that L2 has to write to HBM before the launch ends; what fits stays. `unique_reads`: per argument, the
+    part of its read traffic that other cores haven't fetched.
     """
 
     args: tuple[ArgTraffic, ...]
     footprint: int
     hits: bool
+    resident: bool
     write_back: float
     unique_reads: tuple[float, ...]
 
@@ -107,7 +110,9 @@ def analyse(groups: Sequence[CoreGroup], arg_bytes: Sequence[int], target: Targe
     unique = tuple(
         a.read_extent / count.distinct_read[i] if count.distinct_read[i] else 1.0 for i, a in enumerate(args)
     )
-    return Traffic(args, footprint, fits and l2 == "hot", write_back, unique)
+    all_bytes = sum(max(a.read_extent, a.written_extent) for a in args)
+    resident = l2 == "hot" and all_bytes <= target.l2_bytes
+    return Traffic(args, footprint, fits and l2 == "hot", resident, write_back, unique)
 
 
 def reuse_levels(copy: Copy, loops: Sequence[Repeat], loop_bytes: Sequence[int], target: Target) -> tuple[int, ...]:
