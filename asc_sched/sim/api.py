@@ -10,12 +10,12 @@ import numpy as np
 
 from asc_sched.errors import ArgumentError
 from asc_sched.sim import dtypes, errors, scalar
-from asc_sched.sim.core import Findings
 from asc_sched.sim.dtypes import DType
 from asc_sched.sim.errors import HardwareError
 from asc_sched.sim.execute import ExecutingCore
+from asc_sched.sim.findings import Findings
 from asc_sched.sim.ir import Arg, Func, Module
-from asc_sched.sim.machine import compile_kernel
+from asc_sched.sim.machine import Program, compile_kernel
 from asc_sched.sim.memory import Gm, GmBuffer
 from asc_sched.sim.parse import parse
 from asc_sched.sim.record import RecordingCore
@@ -62,17 +62,18 @@ def simulate(
 
     `args`: the kernel's explicit arguments in order: contiguous numpy arrays for pointers, numbers for scalars.
     `strict`: True raises at the first finding, False makes findings warnings (`SimReport.warnings`, Python logging),
-    a collection of check names (`errors.CHECKS`) raises for those alone. `outputs`: indices of pointer arguments whose
-    contents are undefined before and must be complete after. `sources`: kernel source text by the file name that the
-    IR's locations carry, for messages (files with an absolute path are read).
+    a collection of check names (`errors.CHECKS`) raises for those alone. `outputs`: indices of arguments whose contents
+    are undefined before and must be complete after; without it, gaps in what is only written are warnings. `sources`:
+    kernel source text by the file name that the IR's locations carry, for messages (files with an absolute path are
+    read).
 
     Raises `ArgumentError` for arguments that don't fit the kernel, and the classes of `sim.errors`.
     """
     func = _kernel(asc_ir, entry)
-    program = compile_kernel(func, False)
+    findings = Findings(strict, sources)
+    program = _compile(func, findings)
     values, buffers = _bind(func, args, frozenset(outputs or ()))
     gm = Gm(buffers)
-    findings = Findings(strict, sources)
     instructions = bytes_read = bytes_written = ub_bytes = 0
     for number in range(core_num):
         core = ExecutingCore(number, core_num, target, findings, _names(func), gm=gm)
@@ -82,8 +83,11 @@ def simulate(
         bytes_read += core.bytes_read
         bytes_written += core.bytes_written
         ub_bytes = max(ub_bytes, core.pipe.peak)
-    if outputs is not None:
-        _check_written(func, gm, findings)
+    for buffer in gm.buffers:
+        if outputs is None:
+            _warn_of_gaps(func, gm, buffer, findings)
+        elif buffer.is_output:
+            _check_written(func, gm, buffer, findings)
     warnings = tuple(findings.warnings)
     return SimReport(func.name, core_num, instructions, bytes_read, bytes_written, ub_bytes, warnings)
 
@@ -111,6 +115,15 @@ def stream(
             yield from recorder.records
             recorder.records.clear()
     yield from recorder.records
+
+
+def _compile(func: Func, findings: Findings) -> Program:
+    """The kernel's program; an operation without a model is reported with its source line."""
+    try:
+        return compile_kernel(func, False)
+    except HardwareError as e:
+        line = findings.source_line(e.loc)
+        raise type(e)(f"{e}\n    {line}" if line else str(e), e.loc) from None
 
 
 def _kernel(asc_ir: str | Module, entry: str | None) -> Func:
@@ -180,20 +193,29 @@ def _fits(actual: np.dtype[Any], dtype: DType) -> bool:
     return actual.itemsize == dtype.size and not dtype.is_float and actual.name in ("bfloat16", "bool")
 
 
-def _check_written(func: Func, gm: Gm, findings: Findings) -> None:
-    for buffer in gm.buffers:
-        if not buffer.is_output:
-            continue
-        gaps = list(gm.all_writes.gaps(buffer.address, buffer.address + buffer.nbytes))
-        if gaps:
-            size = buffer.dtype.size
-            missing = sum(end - start for start, end in gaps)
-            ranges = [f"[{(s - buffer.address) // size}:{-(-(e - buffer.address) // size)}]" for s, e in gaps]
-            more = f" and {len(ranges) - 4} more ranges" if len(ranges) > 4 else ""
-            findings.add(
-                errors.NotWrittenError(
-                    f"{func.loc}: {missing // size} of {buffer.nbytes // size} elements of {buffer.name} are never "
-                    f"written: {', '.join(ranges[:4])}{more}",
-                    func.loc,
-                )
-            )
+def _not_written(func: Func, gm: Gm, buffer: GmBuffer) -> errors.NotWrittenError | None:
+    gaps = list(gm.all_writes.gaps(buffer.address, buffer.address + buffer.nbytes))
+    if not gaps:
+        return None
+    size = buffer.dtype.size
+    missing = sum(end - start for start, end in gaps) // size
+    ranges = [f"[{(s - buffer.address) // size}:{-(-(e - buffer.address) // size)}]" for s, e in gaps]
+    more = f" and {len(ranges) - 4} more ranges" if len(ranges) > 4 else ""
+    text = f"{missing} of {buffer.nbytes // size} elements of {buffer.name} are never written: {', '.join(ranges[:4])}"
+    return errors.NotWrittenError(f"{func.loc}: {text}{more}", func.loc)
+
+
+def _check_written(func: Func, gm: Gm, buffer: GmBuffer, findings: Findings) -> None:
+    """A declared output must be complete."""
+    finding = _not_written(func, gm, buffer)
+    if finding is not None:
+        findings.add(finding)
+
+
+def _warn_of_gaps(func: Func, gm: Gm, buffer: GmBuffer, findings: Findings) -> None:
+    """An array that is written and never read looks like an output; if it isn't complete, that is worth a word."""
+    start, end = buffer.address, buffer.address + buffer.nbytes
+    if gm.all_writes.overlap(start, end) and not gm.all_reads.overlap(start, end):
+        finding = _not_written(func, gm, buffer)
+        if finding is not None:
+            findings.warn(finding)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from asc_sched.sim import framework, inline, moves, vector
+from asc_sched.sim import control, framework, inline, moves, tensors, vector
 from asc_sched.sim.ir import Op
 from asc_sched.sim.machine import Builder
 
-BUILDERS: Mapping[str, Builder] = {**framework.BUILDERS, **moves.BUILDERS, **inline.BUILDERS}
+BUILDERS: Mapping[str, Builder] = {
+    **framework.BUILDERS,
+    **tensors.BUILDERS,
+    **control.BUILDERS,
+    **moves.BUILDERS,
+    **inline.BUILDERS,
+}
 
 
 def find(op: Op) -> Builder | None:

@@ -7,15 +7,13 @@ computes and checks, `record.RecordingCore` writes `stream` records.
 
 from __future__ import annotations
 
-import linecache
-import logging
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from asc_sched.sim import errors
 from asc_sched.sim.dtypes import UINT8
 from asc_sched.sim.errors import HardwareError
+from asc_sched.sim.findings import Findings as Findings
 from asc_sched.sim.instructions import Instruction
 from asc_sched.sim.patterns import CMP_MASK_BYTES, FULL_MASK, CopyPlan, Masked, Stride
 from asc_sched.sim.queues import Buffer, Clock, PipeState, Queue, State, TBuf, round_up
@@ -23,43 +21,9 @@ from asc_sched.sim.stream import Loc, Pipe
 from asc_sched.sim.values import GlobalTensor, LocalTensor
 from asc_sched.target import Target
 
-log = logging.getLogger("asc_sched.sim")
-
 #: Hardware events of one kind (MTE2_V, V_MTE3...): ids 0 to 7 on A2/A3 (documentation of SetFlag/WaitFlag).
 MAX_EVENTS = 8
 _NO_CLOCK: Clock = (0, 0, 0, 0)
-
-
-class Findings:
-    """What a run found: decides whether a finding stops it, and keeps those that don't, once per place."""
-
-    def __init__(self, strict: bool | Collection[str], sources: Mapping[str, str] | None = None) -> None:
-        if not isinstance(strict, bool):
-            unknown = sorted(set(strict) - set(errors.CHECKS))
-            if unknown:
-                raise ValueError(f"unknown checks {unknown}; there are {', '.join(sorted(errors.CHECKS))}")
-        self._strict = strict
-        self._sources = {name: text.splitlines() for name, text in (sources or {}).items()}
-        self.warnings: list[HardwareError] = []
-        self._seen: set[tuple[str, Loc]] = set()
-
-    def source_line(self, loc: Loc) -> str:
-        """The kernel's text at a location: from the sources given, or from the file where its path is absolute."""
-        lines = self._sources.get(loc.file)
-        if lines is not None:
-            return lines[loc.line - 1].strip() if 0 < loc.line <= len(lines) else ""
-        return linecache.getline(loc.file, loc.line).strip() if loc.line and Path(loc.file).is_absolute() else ""
-
-    def add(self, finding: HardwareError) -> None:
-        """Raises the finding when its check is strict, else keeps and logs it."""
-        stop = self._strict if isinstance(self._strict, bool) else finding.check in self._strict
-        if finding.fatal or stop:
-            raise finding
-        key = (finding.check, finding.loc)
-        if key not in self._seen:
-            self._seen.add(key)
-            self.warnings.append(finding)
-            log.warning("%s: %s", finding.check, finding)
 
 
 class Core:
@@ -240,7 +204,9 @@ class Core:
     def alloc_event(self, src: Pipe, dst: Pipe, loc: Loc) -> int:
         """`AllocEventID`: the lowest free event number of that kind."""
         taken = self.pipe.events.setdefault((src, dst), set())
-        number = next(i for i in range(len(taken) + 1) if i not in taken)
+        number = 0
+        while number in taken:
+            number += 1
         taken.add(number)
         if number >= MAX_EVENTS:
             self.fail(

@@ -155,6 +155,11 @@ class Gm:
         return -1
 
     @property
+    def all_reads(self) -> IntervalSet:
+        """What all finished cores read."""
+        return self._others.reads
+
+    @property
     def all_writes(self) -> IntervalSet:
         """What all finished cores wrote."""
         return self._others.writes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asc_sched.errors import AscSchedError, SimulationError
+from asc_sched.errors import ArgumentError, AscSchedError, SimulationError
 from asc_sched.sim import CHECKS, HardwareError, errors
 from tests.sim.lowering import FILE, compute, line_of, run
 
@@ -403,7 +403,8 @@ def test_an_operation_without_a_model_is_named_with_its_line() -> None:
     with pytest.raises(errors.UnknownOperationError) as e:
         add(source, 512)
     line = line_of(source, "asc.sync_all()")
-    assert str(e.value) == f"{FILE}:{line}: the simulator has no model of ascendc.sync_all_hard"
+    want = f"{FILE}:{line}: the simulator has no model of ascendc.sync_all_hard\n    asc.sync_all()"
+    assert str(e.value) == want
 
 
 # -- strict -------------------------------------------------------------------------------------------------------
@@ -419,7 +420,7 @@ def test_chosen_checks_stay_errors() -> None:
     source = broken(QUEUE, (STORE, "asc.data_copy(z_gm[at:], z_out, count)"))
     with pytest.raises(errors.NotWrittenError):
         add(source, 1030, strict=["not_written"])
-    with pytest.raises(ValueError, match="unknown checks"):
+    with pytest.raises(ArgumentError, match="unknown checks"):
         add(source, 1030, strict=["typo"])
 
 

@@ -62,6 +62,14 @@ def test_the_tutorials_kernel_drops_elements_that_its_division_leaves_over() -> 
         tutorial(16392)
 
 
+def test_without_declared_outputs_gaps_are_a_warning() -> None:
+    x, y, z = (np.ones(16392, np.float32) for _ in range(3))
+    text = asc_ir(TUTORIAL, ARGS, "tutorial_add")
+    report = simulate(text, [x, y, z, 16392], core_num=8, target=TARGET)
+    assert [w.check for w in report.warnings] == ["not_written"]
+    assert "8 of 16392 elements of z are never written" in str(report.warnings[0])
+
+
 # -- arguments ---------------------------------------------------------------------------------------------------
 def good() -> list[Any]:
     return [np.ones(64, np.float32), np.ones(64, np.float32), np.zeros(64, np.float32), 64]
