@@ -14,7 +14,7 @@ settings.register_profile("nightly", deadline=None, database=None, print_blob=Tr
 
 def pytest_configure(config: pytest.Config) -> None:
     marks = config.getoption("markexpr", "") or ""
-    settings.load_profile("nightly" if "nightly" in marks and "not nightly" != marks else "steady")
+    settings.load_profile("nightly" if "nightly" in marks and marks != "not nightly" else "steady")
 
 
 @pytest.fixture(scope="session", autouse=True)

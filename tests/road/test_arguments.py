@@ -54,9 +54,10 @@ def test_the_kind_of_tensors_is_checked(kernel: Kernel) -> None:
 
 def test_shapes_are_checked(kernel: Kernel) -> None:
     x = torch.rand(SHAPE)
-    assert "add: shapes (8, 256) of x and (8, 255) of y don't fit: dimension -1 is 256 and 255; sizes must be equal, or one of them 1" == refused(
-        kernel, x, torch.rand(8, 255), error=ShapeError
-    )  # fmt: skip
+    assert refused(kernel, x, torch.rand(8, 255), error=ShapeError) == (
+        "add: shapes (8, 256) of x and (8, 255) of y don't fit: dimension -1 is 256 and 255; sizes must be equal, or "
+        "one of them 1"
+    )
     message = "add_float32 was compiled for shape (8, 256), the tensors have (4, 512); compile with shape=None"
     other = torch.rand(4, 512)
     assert message in refused(kernel, other, other, error=ShapeError)
@@ -79,7 +80,7 @@ def test_scalars_are_checked() -> None:
         assert message in str(caught.value)
     with pytest.raises(ArgumentError, match="add has no runtime scalar 'alpha'; it has none"):
         ADD(x, x, alpha=1)
-    with pytest.raises(ArgumentError, match="mul: the runtime scalar 'a' has no default; pass a=..."):
+    with pytest.raises(ArgumentError, match=r"mul: the runtime scalar 'a' has no default; pass a=\.\.\."):
         op("z = x * a", scalars=["a"])(x)
     one = scaled(x, alpha=torch.tensor(3.0), k=np.int64(2))  # type: ignore[arg-type]
     assert isinstance(one, torch.Tensor) and same_bits(one, x * 3.0 + 2)

@@ -136,7 +136,7 @@ def test_an_op_is_named_after_its_function_or_what_it_does() -> None:
 
 
 def test_scalars_take_their_dtype_from_a_default_or_a_name() -> None:
-    def f(x, *, a: float, b: int = 2, c: "float16" = 0.5, d=1.5, e=3):  # type: ignore[no-untyped-def]  # noqa: F821
+    def f(x, *, a: float, b: int = 2, c: "float16" = 0.5, d=1.5, e=3):  # type: ignore # noqa: F821, UP037
         return x * a + b * c - d * e
 
     assert [(s.name, s.dtype.name, s.default) for s in op(f).scalars] == [
@@ -241,7 +241,7 @@ def test_mistakes_in_a_function_are_told_in_its_terms() -> None:
         (lambda x: math.exp(x), "an expression has no value while an op is declared, so math functions can't take it"),
         (lambda x: x[0], "an op is elementwise: its arguments can't be indexed"),
         (lambda x: [*x], "an op is elementwise: its arguments can't be iterated"),
-        (lambda x: x + torch.ones(3), "add() takes expressions and numbers, not Tensor; tensors are the op's arguments"),
+        (lambda x: x + torch.ones(3), "add() takes expressions and numbers, not Tensor; tensors are the op's"),
         (lambda x: torch.add(x, x, alpha=2), "torch.add with keyword arguments (alpha) can't be traced"),
         (lambda x: torch.fft.fft(x), "unknown function 'fft_fft'"),
         (lambda x: x.sum(), "tracing <lambda>() failed: AttributeError: 'Value' object has no attribute 'sum'"),

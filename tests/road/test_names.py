@@ -109,7 +109,7 @@ def test_an_output_may_have_the_name_of_an_input() -> None:
 
 def test_letters_of_constants_are_variables() -> None:
     """E is a tensor, not 2.718..."""
-    values = dict(E=1.0, A=10.2, B=43.070, C=19.41, D=0.99)
+    values = {"E": 1.0, "A": 10.2, "B": 43.070, "C": 19.41, "D": 0.99}
     declared = op("z = E*A*B*C*D*44/12")
     result = declared(*(torch.tensor([values[n]]) for n in declared.inputs))
     assert isinstance(result, torch.Tensor)
@@ -118,7 +118,8 @@ def test_letters_of_constants_are_variables() -> None:
 
 @pytest.mark.parametrize("name", ["a b/c", "double", "1st", "名", "x" * 97, "core_num"])
 def test_a_kernels_own_name_is_used_as_it_is_or_refused(name: str) -> None:
-    with pytest.raises(DeclarationError, match=rf"name={re.escape(repr(name))} can't name a kernel.*nearest valid: name="):
+    message = rf"name={re.escape(repr(name))} can't name a kernel.*nearest valid: name="
+    with pytest.raises(DeclarationError, match=message):
         op("z = x + y").compile(8, name=name)
     assert op("z = x + y").compile(8, name="my_add").name == "my_add"
     assert op("z = x + y").compile(8, name="x").name == "x"

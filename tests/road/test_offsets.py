@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -23,9 +24,7 @@ def stores(kernel: Kernel, length: int, core: int) -> list[tuple[int, int]]:
     sizes = [np.int64(length)] if kernel.tiling is None else []
     itemsize = kernel.itemsizes[0]
     arrays = [ArraySpec(kernel.plan.inputs[0].dtype.asc, itemsize * length)] * 2
-    records = stream(
-        kernel.asc_ir, [*arrays, *sizes], core=core, core_num=tiling.core_num, target=kernel.target
-    )
+    records = stream(kernel.asc_ir, [*arrays, *sizes], core=core, core_num=tiling.core_num, target=kernel.target)
     copies = [r for r in records if isinstance(r, Copy) and r.pipe is Pipe.MTE3]
     return [(c.gm.offset // itemsize, (c.gm.offset + c.gm.nbytes) // itemsize - 1) for c in copies]
 
@@ -36,7 +35,7 @@ def test_the_last_core_ends_at_the_last_element(shape: int | None, core_split: s
     kernel = COPY.compile(shape, "float16", schedule=Schedule(core_num=48, tile_length=16384, core_split=core_split))
     tiles = stores(kernel, LARGE, 47)
     assert tiles[-1][1] == 3_270_679_999  # -1 024 287 297 in 32 bits
-    assert all(after[0] == before[1] + 1 for before, after in zip(tiles, tiles[1:], strict=False))
+    assert all(after[0] == before[1] + 1 for before, after in pairwise(tiles))
     assert tiles[0][0] == kernel.tiling_for(LARGE).block(47)[0]
 
 

@@ -15,7 +15,7 @@ from asc_sched.sim import HardwareError, simulate
 from tests.road.tensors import same_bits
 
 # Queues of depth 2, plain data_copy, ceil over the cores, floor over the tiles: the shape that tutorials teach.
-TUTORIAL = '''
+TUTORIAL = """
 import asc
 
 
@@ -54,7 +54,7 @@ def taught_add(x: asc.GlobalAddress, y: asc.GlobalAddress, z: asc.GlobalAddress,
         done = out_z.deque(asc.float32)
         asc.data_copy(z_gm[i * tile_length:], done, tile_length)
         out_z.free_tensor(done)
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +73,7 @@ def run(asc_ir: str, length: int, *, strict: bool) -> tuple[np.ndarray, np.ndarr
     rng = np.random.default_rng(length)
     x, y = rng.random(length, np.float32), rng.random(length, np.float32)
     z = np.zeros(length, np.float32)
-    report = simulate(
-        asc_ir, [x, y, z, np.int32(length)], core_num=8, target=get_target(), strict=strict, outputs=[2]
-    )
+    report = simulate(asc_ir, [x, y, z, np.int32(length)], core_num=8, target=get_target(), strict=strict, outputs=[2])
     return x + y, z, report.warnings
 
 
