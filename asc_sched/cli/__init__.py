@@ -31,6 +31,7 @@ COMMANDS = {
     "ops": "ops",
     "doctor": "doctor",
     "twin": "twin",
+    "export": "export",
 }
 
 

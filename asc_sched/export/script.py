@@ -1,0 +1,106 @@
+"""A kernel as a stand-alone pyasc script: kernel, launch function, ``-r``/``-v`` arguments, check against torch."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from asc_sched.errors import ShapeError
+from asc_sched.export.render import render, snake
+from asc_sched.export.torch_text import torch_lines
+from asc_sched.lang.dtypes import DType
+from asc_sched.run.check import TOLERANCE_ULP
+
+if TYPE_CHECKING:
+    from asc_sched.kernel import Kernel
+
+
+def export_script(kernel: Kernel) -> str:
+    """The script's text: it needs pyasc and torch, nothing else. `kernel` needs its source only (`generate`).
+
+    Raises `ShapeError` for a kernel of any size, or of no element (which launches nothing).
+    """
+    if kernel.shapes is None or kernel.tiling is None or kernel.plan.formulas.arguments:
+        raise ShapeError(f"{kernel.name} takes any size; a script is written for one: give a shape")
+    if kernel.tiling.core_num == 0:
+        raise ShapeError(f"shape {kernel.shapes.output} has no element, so there is no kernel to export")
+    plan = kernel.plan
+    names = {t.name: t.ident for t in plan.inputs} | {s.name: s.ident for s in plan.scalars}
+    names |= {s.name: _unused(s.name, names) for s in kernel.op.scalars if s.name not in names}
+    statements, results = torch_lines(kernel.typed, names)
+    scalars = [_scalar(s.name, names[s.name], kernel) for s in kernel.op.scalars]
+    arguments = [*(t.ident for t in plan.inputs), *(names[s.name] for s in kernel.op.scalars)]
+    return render(
+        "script.py.j2",
+        kernel=kernel,
+        base=snake(kernel.op.name) or "kernel",
+        expression=str(kernel.op).splitlines(),
+        schedule=repr(kernel.schedule),
+        device_code=_device_code(kernel.source),
+        shape=kernel.shapes.output,
+        core_num=kernel.tiling.core_num,
+        inputs=[
+            _input(t.ident, t.dtype, shape, kernel.shapes.output)
+            for t, shape in zip(plan.inputs, kernel.shapes.inputs, strict=True)
+        ],
+        outputs=[{"ident": t.ident, "torch": str(t.dtype), "view": _view(t.dtype)} for t in plan.outputs],
+        scalars=scalars,
+        arguments=", ".join(arguments),
+        passed=", ".join([*(f"{t.ident}.to(device)" for t in plan.inputs), *arguments[len(plan.inputs) :]]),
+        uses_numpy=any(s["pass"].startswith("np.") for s in scalars),
+        statements=statements,
+        results=results,
+        tolerances=_tolerances([t.dtype for t in plan.outputs]),
+    )
+
+
+def _unused(name: str, names: dict[str, str]) -> str:
+    """A scalar that the kernel doesn't use has no argument in it."""
+    text = re.sub(r"\W", "_", name)
+    while text in names.values():
+        text += "_"
+    return text
+
+
+def _device_code(source: str) -> str:
+    """The kernel's functions, without the module's docstring and import."""
+    _, found, code = source.partition("\nimport asc\n")
+    assert found, "a kernel's source begins with its docstring and `import asc`"
+    return code.strip("\n")
+
+
+def _input(ident: str, dtype: DType, shape: tuple[int, ...], full: tuple[int, ...]) -> dict[str, Any]:
+    return {
+        "ident": ident, "torch": str(dtype), "shape": shape, "broadcast": shape != full, "random": _random(dtype),
+        "view": _view(dtype),
+    }  # fmt: skip
+
+
+def _random(dtype: DType) -> str:
+    """As `run.check.random_inputs` makes them."""
+    if dtype.is_float:
+        return "torch.randn({shape}, generator=generator).to({dtype})"
+    if dtype.name == "bool":
+        return "torch.randint(0, 2, {shape}, generator=generator).bool()"
+    low = 0 if dtype.name == "uint8" else -100
+    return f"torch.randint({low}, 100, {{shape}}, generator=generator).to({{dtype}})"
+
+
+def _view(dtype: DType) -> str:
+    """pyasc has no bfloat16 and no bool pointers: their memory is passed as another type."""
+    return "" if dtype.asc == dtype.name else f".view(torch.{dtype.asc})"
+
+
+def _scalar(name: str, ident: str, kernel: Kernel) -> dict[str, Any]:
+    """A runtime scalar: its value in the check, and how it is passed to the kernel ('' where the kernel has no use
+    for it)."""
+    declared = kernel.op.graph.scalar(name)
+    value = (1.5 if declared.dtype.is_float else 2) if declared.default is None else declared.default
+    carrier = next((s.carrier for s in kernel.plan.scalars if s.name == name), "")
+    given = {"float32": "float", "int32": "int", "": ""}.get(carrier, f"np.{carrier}")
+    return {"ident": ident, "value": repr(value), "pass": given}
+
+
+def _tolerances(dtypes: list[DType]) -> list[tuple[str, int]]:
+    """Units in the last place that a result may be off by, per floating-point dtype."""
+    return [(name, ulp) for name, ulp in TOLERANCE_ULP.items() if any(d.name == name for d in dtypes)]
