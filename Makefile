@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint nightly bench docs wheel-test clean
+.PHONY: help demo test lint nightly bench docs wheel-test timing-docs clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,9 @@ nightly: $(VENV)/.dev  ## The long runs: all examples, all fuzz
 
 bench: $(VENV)/.dev  ## Every benchmark, one after the other
 	@for b in benchmarks/*.py; do echo "== $$b"; $(BIN)/python $$b; done
+
+timing-docs: $(VENV)/.dev  ## The error table of the time model, into docs/timing_model.md
+	@$(BIN)/python benchmarks/model_error.py --write-docs
 
 clean:  ## Remove what was built, also the virtual environment
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .hypothesis

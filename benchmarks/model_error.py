@@ -141,17 +141,19 @@ def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
     yield from pick("task time, cases that only test", (r for r in task if not r.fitted))
     yield from pick("task time, Add cases 2 to 6", (r for r in task if r.case[:4] == "add8" and r.case[-1] != "1"))
     yield from pick("task time, TQue runs", (r for r in task if r.case.startswith("tque")))
-    yield from pick("task time, GM to UB scenarios 1 to 4", (r for r in task if r.case[:-1] == "datacopy_ub_s" and r.case[-1] in "1234"))  # fmt: skip
+    scenarios = [f"datacopy_ub_s{i}" for i in range(1, 5)]
+    yield from pick("task time, GM to UB scenarios 1 to 4", (r for r in task if r.case in scenarios))
     yield from pick("vector time, Add cases", (r for r in rows if r.quantity == "vector us" and r.case[:4] == "add8"))
     yield from pick("vector time, bank conflicts", (r for r in rows if r.case.startswith("bank")))
-    yield from pick("pipe ratios, TQue runs (difference)", (r for r in rows if r.is_ratio and r.case.startswith("tque")))  # fmt: skip
+    ratios = (r for r in rows if r.is_ratio and r.case.startswith("tque"))
+    yield from pick("pipe ratios, TQue runs (difference)", ratios)
     for curve in dict.fromkeys(r.group for r in rows if r.quantity == "us per copy"):
         yield from pick(f"copy curve {curve}", (r for r in rows if r.group == curve))
 
 
 def _cases(rows: Sequence[Row]) -> str:
-    lines = ["### Times", ""]
-    lines += ["| case | quantity | predicted | measured | error | fitted on it |", "| --- | --- | ---: | ---: | ---: | --- |"]
+    lines = ["### Times", "", "| case | quantity | predicted | measured | error | fitted on it |"]
+    lines.append("| --- | --- | ---: | ---: | ---: | --- |")
     group = ""
     for r in rows:
         if r.quantity not in ("task us", "vector us"):
@@ -160,9 +162,7 @@ def _cases(rows: Sequence[Row]) -> str:
             group = r.group
             lines.append(f"| **{group}** | | | | | |")
         fitted = r.fitted if r.quantity == "task us" or r.case.startswith("bank") else ""
-        lines.append(
-            f"| {r.case} | {r.quantity} | {r.predicted:.3f} | {r.measured:.3f} | {r.error:+.1%} | {fitted} |"
-        )
+        lines.append(f"| {r.case} | {r.quantity} | {r.predicted:.3f} | {r.measured:.3f} | {r.error:+.1%} | {fitted} |")
     return "\n".join(lines)
 
 
@@ -199,8 +199,10 @@ def _curves(rows: Sequence[Row]) -> str:
 
 
 def _constants() -> str:
-    lines = ["### Constants", "", "| constant | value | unit | source | fitted on |", "| --- | ---: | --- | --- | --- |"]
-    lines += [f"| `{n}` | {v:g} | {unit} | {source} | {fitted} |" for n, v, unit, source, fitted in TimingConstants.describe()]  # fmt: skip
+    lines = ["### Constants", "", "| constant | value | unit | source | fitted on |"]
+    lines.append("| --- | ---: | --- | --- | --- |")
+    for name, value, unit, source, fitted in TimingConstants.describe():
+        lines.append(f"| `{name}` | {value:g} | {unit} | {source} | {fitted} |")
     return "\n".join(lines)
 
 

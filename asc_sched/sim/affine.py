@@ -129,7 +129,7 @@ class Affine:
         return self.__sub__(self.__floordiv__(other) * other)
 
     def _by_residue(self, k: int) -> Undecided:
-        """Where a quotient or remainder by positive `k` changes: at a cut if the range spans few multiples, else by residue."""
+        """Where a quotient by positive `k` changes: at a cut if the range spans few multiples, else by residue."""
         if len(self.terms) == 1:
             (var, c) = self.terms[0]
             if abs(c) * (var.hi - var.lo) < 2 * k:

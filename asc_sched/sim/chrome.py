@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from asc_sched.sim.api import Argument
-from asc_sched.sim.engine import Loop, Step
+from asc_sched.sim.compiled import Loop, Step
 from asc_sched.sim.ir import Module
 from asc_sched.sim.launch import Launch, Run
 from asc_sched.sim.stream import Loc, Pipe

@@ -8,7 +8,8 @@ from typing import TypeAlias
 import attrs
 
 from asc_sched.errors import ArgumentError
-from asc_sched.sim.engine import Clock, Rates, Shares, Sink, Step
+from asc_sched.sim.compiled import Rates, Shares, Sink, Step
+from asc_sched.sim.engine import Clock
 from asc_sched.sim.outline import CoreGroup, shape
 from asc_sched.sim.share import Rate
 from asc_sched.sim.steps import Compiler, rates_of

@@ -50,7 +50,7 @@ def moved(nodes: Sequence[Node], var: Var, by: int, *, keep: bool) -> Iterator[N
         elif isinstance(node, Copy) and offset_coefficient(node.gm.offset, var):
             offset: Any = node.gm.offset
             terms = offset.terms if keep else tuple((v, c) for v, c in offset.terms if v is not var)
-            place = make(offset.const + offset.coefficient(var) * by, terms)
+            place: Any = make(offset.const + offset.coefficient(var) * by, terms)
             yield attrs.evolve(node, gm=attrs.evolve(node.gm, offset=place))
         else:
             yield node

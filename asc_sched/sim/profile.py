@@ -75,9 +75,7 @@ def summarise(launch: Launch, runs: Sequence[Run], core_num: int, l2: str) -> Ti
     waves = -(-cores // target.vector_cores)
     core_us = max(r.end for r in runs) * us * waves
     mean = sum(r.end * r.group.cores for r in runs) / cores
-    busy = [
-        sum(value * r.group.cores for r in runs for value in (_busy(r, pipe),)) / cores for pipe in PIPES
-    ]
+    busy = [sum(value * r.group.cores for r in runs for value in (_busy(r, pipe),)) / cores for pipe in PIPES]
     pipes = {p: PipeTime(b * us, b / mean if mean else 0.0) for p, b in zip(PIPES, busy, strict=True)}
     launch_us = constants.launch_us + constants.launch_per_core_us * min(cores, target.vector_cores)
     task_us = launch_us + core_us
@@ -207,9 +205,7 @@ def _copy_text(launch: Launch, hbm_bytes_per_us: float, what: str, pipe: Pipe) -
     limit = target.hbm_bytes_per_s * 1e-6 * constants.hbm_read_efficiency
     if hbm_bytes_per_us > 0.85 * limit:
         return f"{what} at HBM's limit ({hbm_bytes_per_us * 1e-6:.2f} TB/s through HBM)"
-    sizes = {
-        r.gm.nbytes for g in launch.groups for r, _ in walk(g.nodes) if isinstance(r, Copy) and r.pipe is pipe
-    }
+    sizes = {r.gm.nbytes for g in launch.groups for r, _ in walk(g.nodes) if isinstance(r, Copy) and r.pipe is pipe}
     largest = max(sizes, default=0)
     if largest and largest < 16 * 1024:
         return f"{what} of at most {largest} bytes, each with its latency: 16 KiB and more would use the bandwidth"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from asc_sched.sim.engine import Clock, Load, Loop, Op, Rates, Step, Store
+from asc_sched.sim.compiled import Load, Loop, Op, Rates, Step, Store
+from asc_sched.sim.engine import Clock
 from asc_sched.sim.outline import Node, Repeat
 from asc_sched.sim.queues import FILL_DRAIN
 from asc_sched.sim.stream import (

@@ -47,9 +47,7 @@ def kernel_outlines(
     if core_num < 0:
         raise ArgumentError(f"core_num={core_num} is negative; a launch has 0 to {target.max_block_dim} cores")
     func = api._kernel(asc_ir, entry)
-    plain = tuple(
-        ArraySpec(str(a.dtype), a.nbytes) if isinstance(a, np.ndarray) else _number(a) for a in args
-    )
+    plain = tuple(ArraySpec(str(a.dtype), a.nbytes) if isinstance(a, np.ndarray) else _number(a) for a in args)
     return _outlines(func, plain, core_num, target)
 
 

@@ -34,9 +34,9 @@ class Traffic:
     """A launch's GM traffic and what L2 does with it.
 
     `hits`: everything that allocates in L2 fits into it and is there from the start. `resident`: so it would be
-    without any `CACHE_MODE_DISABLE`. `write_back`: the part of the
-    stored bytes that L2 has to write to HBM before the launch ends; what fits stays. `unique_reads`: per argument, the
-    part of its read traffic that other cores haven't fetched.
+    without any `CACHE_MODE_DISABLE`. `write_back`: the part of the stored bytes that L2 has to write to HBM before the
+    launch ends; what fits stays. `unique_reads`: per argument, the part of its read traffic that other cores haven't
+    fetched.
     """
 
     args: tuple[ArgTraffic, ...]
@@ -102,9 +102,7 @@ def analyse(groups: Sequence[CoreGroup], arg_bytes: Sequence[int], target: Targe
         )
         for i, nbytes in enumerate(arg_bytes)
     )
-    footprint = sum(
-        max(0 if count.bypass_read[i] else a.read_extent, a.written_extent) for i, a in enumerate(args)
-    )
+    footprint = sum(max(0 if count.bypass_read[i] else a.read_extent, a.written_extent) for i, a in enumerate(args))
     fits = footprint <= target.l2_bytes
     write_back = 0.0 if fits else 1 - target.l2_bytes / footprint
     unique = tuple(

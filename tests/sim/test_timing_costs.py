@@ -35,9 +35,9 @@ def test_every_cost_and_constant_names_its_source() -> None:
     ],
 )
 def test_add_costs_what_its_addresses_make_it(first: int, second: int, result: int, cycles: int) -> None:
-    assert vector_cycles("Add", "float", FLOATS, 4096, (result, first, second)) == pytest.approx(cycles, abs=0.5)
-    strides = (DENSE,) * 3
-    assert vector_cycles("Add", "float", FLOATS, 4096, (result, first, second), 64, strides) == pytest.approx(cycles, abs=0.5)  # fmt: skip
+    places = (result, first, second)
+    for form in ((None, None), (64, (DENSE,) * 3)):
+        assert vector_cycles("Add", "float", FLOATS, 4096, places, *form) == pytest.approx(cycles, abs=0.5)
 
 
 @pytest.mark.parametrize(("block", "cycles"), [(144, 8), (145, 1), (72, 4), (2, 1)])

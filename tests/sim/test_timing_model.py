@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import subprocess
 import sys
@@ -20,16 +21,16 @@ from tests.sim.timing_support import CASES, HERE, lowered
 
 ROOT = Path(__file__).parents[2]
 HALVES = ArraySpec("float16", 8192 * 8192 * 2)
-ADD = {"row_length": 8192, "rows_per_core": 170, "longer_cores": 32, "tile_length": 16384, "second": 32768, "third": 65536}
+ROWS = {"row_length": 8192, "rows_per_core": 170, "longer_cores": 32}
+ADD = {**ROWS, "tile_length": 16384, "second": 32768, "third": 65536}
 TURNS = {"inputs_apart": 98304, "outputs_apart": 98304}
 
 
 @functools.cache
 def rows() -> list[dict[str, Any]]:
     """The rows of the error table, as the benchmark computes them."""
-    run = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "model_error.py"), "--json"], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, str(ROOT / "benchmarks" / "model_error.py"), "--json"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
     found: list[dict[str, Any]] = json.loads(run.stdout)
     return found
 
@@ -112,7 +113,8 @@ def test_the_error_table_in_the_docs_is_the_benchmarks() -> None:
 # -- how it answers --------------------------------------------------------------------------------------------
 def test_a_large_launch_is_timed_in_a_fraction_of_a_tenth_of_a_second() -> None:
     add("two_buffers", **TURNS, bypass=False, tile_length=2048)
-    text = lowered(CASES / "add_static.py", "two_buffers", "*float16 *float16 *float16", tuple({**ADD, **TURNS, "bypass": False, "tile_length": 1024}.items()))  # fmt: skip
+    consts = {**ADD, **TURNS, "bypass": False, "tile_length": 1024}
+    text = lowered(CASES / "add_static.py", "two_buffers", "*float16 *float16 *float16", tuple(consts.items()))
     begin = time.perf_counter()
     time_kernel(text, (HALVES,) * 3, core_num=48, target=get_target())
     assert time.perf_counter() - begin < 0.1
@@ -239,8 +241,9 @@ def test_slices_of_one_pipe_dont_overlap_unless_copies_do() -> None:
     text = lowered(CASES / "tque.py", "add4", "*float16 " * 5, consts)
     events = trace(text, (ArraySpec("float16", 96 * 16384),) * 5, core_num=20, target=get_target(), tiles=None)
     for thread in (0, 1):
-        own = sorted((e["ts"], e["ts"] + e["dur"]) for e in events["traceEvents"] if e["ph"] == "X" and e["pid"] == 3 and e["tid"] == thread)  # fmt: skip
-        assert all(a[1] <= b[0] + 1e-5 for a, b in zip(own, own[1:], strict=False))
+        own = [e for e in events["traceEvents"] if e["ph"] == "X" and (e["pid"], e["tid"]) == (3, thread)]
+        spans = sorted((e["ts"], e["ts"] + e["dur"]) for e in own)
+        assert all(a[1] <= b[0] + 1e-5 for a, b in itertools.pairwise(spans))
 
 
 def test_a_long_trace_is_cut_and_says_so() -> None:

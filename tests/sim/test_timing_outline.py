@@ -15,6 +15,10 @@ _BIG = ArraySpec("float32", 1 << 26)
 _HALF = ArraySpec("float16", 1 << 28)
 _TQUE = (("tile_length", 8192), ("tiles_per_core", 5), ("total_tiles", 96))
 _ADD = (("row_length", 8192), ("rows_per_core", 170), ("longer_cores", 32), ("tile_length", 16256))
+_APART = (("inputs_apart", 65536), ("outputs_apart", 32512))
+_BLOCKS = (
+    ("row_length", 4096), ("rows_per_core", 32), ("tile_rows", 16), ("tile_columns", 256), ("parts", 4), ("passes", 3),
+)  # fmt: skip
 
 KERNELS = {
     "queue with a tail on the last core": (
@@ -32,21 +36,19 @@ KERNELS = {
     "tiles of falling length": (_OWN, "shrinking", "*float32 *float32 int32", (), (_BIG, _BIG, 9), 1),
     "flags with buffers by turns": (
         CASES / "add_static.py", "two_buffers", "*float16 *float16 *float16",
-        (*_ADD, ("second", 32512), ("third", 131072), ("inputs_apart", 65536), ("outputs_apart", 32512), ("bypass", True)),
+        (*_ADD, ("second", 32512), ("third", 131072), *_APART, ("bypass", True)),
         (_HALF, _HALF, _HALF), 48,
     ),
     "flags with one buffer": (
-        CASES / "add_static.py", "one_buffer", "*float16 *float16 *float16", (*_ADD, ("second", 32768), ("third", 65536)),
-        (_HALF, _HALF, _HALF), 48,
+        CASES / "add_static.py", "one_buffer", "*float16 *float16 *float16",
+        (*_ADD, ("second", 32768), ("third", 65536)), (_HALF, _HALF, _HALF), 48,
     ),
     "four inputs through queues": (CASES / "tque.py", "add4", "*float16 " * 5, _TQUE, (_HALF,) * 5, 20),
     "strided tiles dealt to cores in two dimensions": (
         CASES / "vector.py", "nd_to_nz", "*float16 *float16", (("column_stride", 145),), (_HALF, _HALF), 48,
     ),
     "repeated passes over parts of rows": (
-        CASES / "copies.py", "load_blocks", "*float16",
-        (("row_length", 4096), ("rows_per_core", 32), ("tile_rows", 16), ("tile_columns", 256), ("parts", 4), ("passes", 3)),
-        (_HALF,), 5,
+        CASES / "copies.py", "load_blocks", "*float16", _BLOCKS, (_HALF,), 5,
     ),
 }  # fmt: skip
 

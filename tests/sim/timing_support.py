@@ -22,9 +22,8 @@ CASES = HERE.parent.parent / "benchmarks" / "cases"
 def lowered(file: Path, entry: str, args: str, consts: tuple[tuple[str, int | bool], ...] = ()) -> str:
     """ASC-IR of a kernel in a file; `args` as ``*float16 int32``."""
     types = [ArgType("pointer" if a[0] == "*" else "scalar", a.lstrip("*")) for a in args.split()]
-    request = LowerRequest(
-        source=file.read_text(encoding="utf-8"), entry=entry, arg_types=types, constexprs=dict(consts), filename=file.name
-    )
+    source = file.read_text(encoding="utf-8")
+    request = LowerRequest(source=source, entry=entry, arg_types=types, constexprs=dict(consts), filename=file.name)
     return lower(request, cache=None).asc_ir
 
 
