@@ -1,0 +1,31 @@
+"""Kernel libraries: many ops, dtypes, sizes and targets in one build, as a Python package with torch operators."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asc_sched.library.builder import BuildReport, Failure, Watcher, build
+    from asc_sched.library.check import CheckReport, check
+    from asc_sched.library.load import load
+    from asc_sched.library.spec import Library
+
+_HOMES = {
+    "BuildReport": "builder",
+    "CheckReport": "check",
+    "Failure": "builder",
+    "Library": "spec",
+    "Watcher": "builder",
+    "build": "builder",
+    "check": "check",
+    "load": "load",
+}
+
+__all__ = ["BuildReport", "CheckReport", "Failure", "Library", "Watcher", "build", "check", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,175 @@
+"""Where a library's jobs run: any `concurrent.futures.Executor`. Here: threads that each wait for a worker process of
+their own, and a dask cluster whose workers do the same.
+
+`run_job` is all that an executor is given. It starts a lowering worker (pyasc can take its process down, and can't be
+used from threads), keeps it for the next job, and replaces it when it dies: so one kernel's crash costs that kernel,
+wherever it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
+
+import attrs
+
+from asc_sched.build import failures
+from asc_sched.build.pool import LOOK_AHEAD, usable_cpus
+from asc_sched.build.service import Station, Stopped, default_time_limit_s
+from asc_sched.errors import BackendError, CompileError, LibraryError
+
+PRODUCE = "asc_sched.library.produce:produce"
+
+
+class _Stations:
+    """The worker processes of this process: taken for a job, put back for the next."""
+
+    def __init__(self) -> None:
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[Station] = []
+        self._busy: set[Station] = set()
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[Station]:
+        with self._lock:
+            station = self._idle.pop() if self._idle else Station()
+            self._busy.add(station)
+        try:
+            yield station
+        except Stopped:
+            station.close()
+            with self._lock:
+                self._busy.discard(station)
+            raise
+        except BaseException:
+            self._give_back(station)
+            raise
+        self._give_back(station)
+
+    def _give_back(self, station: Station) -> None:
+        with self._lock:
+            self._busy.discard(station)
+            self._idle.append(station)
+
+    def close(self) -> None:
+        """End the workers that have nothing to do."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for station in idle:
+            station.close()
+
+    def stop(self) -> None:
+        """End all workers at once, also in the middle of a job."""
+        with self._lock:
+            busy = list(self._busy)
+        for station in busy:
+            station.stop()
+        self.close()
+
+
+stations = _Stations()
+
+
+def run_job(function: str, name: str, job: str) -> dict[str, Any]:
+    """Run ``function`` ("module:name" in asc_sched) on the JSON text `job` in a worker process; gives its result.
+
+    `name` is the kernel's, for messages. What goes wrong with the kernel comes back as ``failed``, a class name and a
+    text. Raises `BackendError` where no worker can be started.
+    """
+    try:
+        with stations.take() as station:
+            answer = station.ask({"call": function, "argument": {"job": job}}, name, None, default_time_limit_s())
+        if not answer["ok"]:
+            raise failures.refusal(name, f"{name}.py", None, answer)
+    except CompileError as error:
+        return {"failed": {"error": type(error).__name__, "message": str(error)}}
+    except Stopped:
+        return {"failed": {"error": "Stopped", "message": f"{name} was not built: the build was stopped"}}
+    return {k: v for k, v in answer.items() if k not in ("ok", "rss_kib", "diagnostics")}
+
+
+@attrs.frozen
+class Crew:
+    """An executor with what a build must know of it: how many jobs keep it busy, and how to end it."""
+
+    executor: Executor
+    width: int
+    owned: bool
+
+    @property
+    def in_flight(self) -> int:
+        """How many jobs to hand out at once: enough to keep it busy, little to hold."""
+        return self.width * LOOK_AHEAD
+
+
+@contextlib.contextmanager
+def open_crew(executor: Executor | str | None, jobs: int | None) -> Iterator[Crew]:
+    """The executor to build on: a given one, ``"local"`` or None for this machine, or ``"dask://HOST:PORT"``.
+
+    `jobs` is the number of local workers (default: one per processor), or how many jobs a given executor does at once.
+    Raises `LibraryError` for an address that can't be read, `BackendError` for a cluster that doesn't answer.
+    """
+    if jobs is not None and (not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1):
+        raise LibraryError(f"jobs={jobs!r} must be a whole number of at least 1")
+    if isinstance(executor, str) and executor != "local":
+        with _dask(executor, jobs) as crew:
+            yield crew
+        return
+    if executor is None or executor == "local":
+        with _local(jobs or usable_cpus()) as crew:
+            yield crew
+        return
+    if not isinstance(executor, Executor) and not hasattr(executor, "submit"):
+        raise LibraryError(f"executor={executor!r} is neither an address nor a concurrent.futures.Executor")
+    yield Crew(executor, jobs or getattr(executor, "_max_workers", None) or usable_cpus(), owned=False)
+
+
+@contextlib.contextmanager
+def _local(jobs: int) -> Iterator[Crew]:
+    pool = ThreadPoolExecutor(jobs, thread_name_prefix="asc_sched-library")
+    try:
+        yield Crew(pool, jobs, owned=True)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        stations.stop()
+        pool.shutdown(wait=True)
+        raise
+    pool.shutdown(wait=True)
+    stations.close()
+
+
+_ADDRESS = re.compile(r"dask://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})\Z")
+#: Seconds in which a cluster's scheduler must answer.
+CONNECT_LIMIT_S = 20
+
+
+@contextlib.contextmanager
+def _dask(address: str, jobs: int | None) -> Iterator[Crew]:
+    match = _ADDRESS.match(address)
+    if match is None:
+        raise LibraryError(f"executor {address!r} is unknown; write 'local' or 'dask://HOST:PORT'")
+    try:
+        from distributed import Client
+    except ImportError:
+        raise BackendError("building on a dask cluster needs distributed: pip install 'asc_sched[dask]'") from None
+    try:
+        client = Client(f"tcp://{match[1]}:{match[2]}", set_as_default=False, timeout=CONNECT_LIMIT_S)
+    except (OSError, TimeoutError) as error:
+        raise BackendError(f"no dask scheduler answers at {match[1]}:{match[2]}: {error}") from None
+    try:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise BackendError(f"the dask cluster at {match[1]}:{match[2]} has no workers; start some with `dask worker`")
+        # Every job is a task of its own; one whose worker dies is given to another by the scheduler.
+        yield Crew(client.get_executor(pure=False), jobs or threads, owned=True)
+    finally:
+        client.close()

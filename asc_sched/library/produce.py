@@ -1,0 +1,165 @@
+"""One kernel of a library, from its job to its files: what runs in a worker process. JSON data in, JSON data out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from asc_sched.declare import Op
+from asc_sched.errors import AscSchedError, LibraryError
+from asc_sched.kernel import Kernel, generate
+from asc_sched.library.choose import choose_schedule
+from asc_sched.library.graphs import graph_from_json, typed_from_json
+from asc_sched.library.toolchain import toolchain
+from asc_sched.tiling import Alignment
+
+if TYPE_CHECKING:
+    from asc_sched.schedule import Schedule
+
+
+def produce(argument: Mapping[str, Any]) -> dict[str, Any]:
+    """Generate and lower the kernel of ``argument["job"]``, and time it on the model.
+
+    Gives ``source``, ``asc_ir``, ``ascendc`` and ``record`` (its part of the manifest), or ``failed``: the error's class
+    and text.
+    """
+    from asc_sched.build import lowering
+
+    job = json.loads(argument["job"])
+    try:
+        _check_toolchain(job)
+        kernel, note = _generate(job)
+        try:
+            texts = lowering.lower_source(kernel.request.message())
+        except lowering.Refusal as refusal:
+            raise _with_line(lowering, refusal, kernel.source) from None
+        record = _record(job, kernel, note, _modelled_us(job, kernel, texts["asc_ir"]))
+        return {"source": kernel.source, **texts, "record": record}
+    except AscSchedError as error:
+        return {"failed": {"error": type(error).__name__, "message": str(error)}}
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
+        # A fault of ours, not of the kernel's author; it must not take the other kernels along.
+        return {"failed": {"error": "internal error", "message": f"{type(error).__name__}: {error}"}}
+
+
+def _check_toolchain(job: Mapping[str, Any]) -> None:
+    """A worker on another machine must have the same code, or it would make other bytes."""
+    ours = {k: v for k, v in toolchain().items() if k != "torch"}  # the worker needs no torch
+    theirs = {k: v for k, v in job["toolchain"].items() if k != "torch"}
+    if ours != theirs:
+        wrong = next(k for k in theirs if ours.get(k) != theirs[k])
+        raise LibraryError(
+            f"this worker has {wrong} {ours.get(wrong)}, and the build was started with {theirs[wrong]}: install the "
+            "same versions on every machine"
+        )
+
+
+def _with_line(lowering: Any, refusal: Any, source: str) -> Any:
+    text = refusal.text
+    lines = source.splitlines()
+    if text is None and refusal.line is not None and 0 < refusal.line <= len(lines):
+        text = lines[refusal.line - 1]
+    return lowering.Refusal(refusal.reason, refusal.line, text, refusal.file)
+
+
+def _generate(job: Mapping[str, Any]) -> tuple[Kernel, str]:
+    graph = graph_from_json(job["graph"])
+    typed = typed_from_json(graph, job["types"], job["inputs"])
+    op = Op(job["op"], graph)
+    shape = None if job["shape"] is None else tuple(job["shape"])
+    schedule, note = choose_schedule(op, typed, shape, job["schedule"], job["target"])
+    kernel = generate(
+        op, shape, list(job["inputs"]), schedule=schedule, target=job["target"], name=job["symbol"], typed=typed
+    )
+    return kernel, note
+
+
+# -- the manifest's part -----------------------------------------------------------------------------------------
+def _record(job: Mapping[str, Any], kernel: Kernel, note: str, modelled_us: list[list[float]]) -> dict[str, Any]:
+    plan = kernel.plan
+    return {
+        "symbol": kernel.name,
+        "operator": job["op"],
+        "inputs": list(job["inputs"]),
+        "shape": job["shape"],
+        "target": job["target"],
+        "schedule": {
+            "chosen": job["schedule"] if isinstance(job["schedule"], str) else "fixed",
+            "note": note,
+            "fields": kernel.schedule.to_dict(),
+        },
+        "tiling": _tiling(kernel),
+        "arguments": _arguments(kernel),
+        "ub_bytes": plan.ub_bytes,
+        "ub_capacity": plan.ub_capacity,
+        "modelled_us": modelled_us,
+    }
+
+
+def _tiling(kernel: Kernel) -> dict[str, Any]:
+    """Which formulas split the work, and the numbers that go into them."""
+    schedule: Schedule = kernel.schedule
+    align = Alignment.of(kernel.itemsizes, kernel.target)
+    split = schedule.core_split
+    result: dict[str, Any] = {
+        "formulas": f"{split}_{align.line_length}_{align.datablock_length}",
+        "core_split": split,
+        "line_length": align.line_length,
+        "datablock_length": align.datablock_length,
+        "core_num": schedule.core_num or kernel.target.vector_cores,
+        "tile_length": kernel.plan.tile_length,
+        "buffer_num": schedule.buffer_num,
+    }
+    tiling = kernel.tiling
+    if tiling is not None and tiling.total_length:
+        result |= {
+            "total_length": tiling.total_length,
+            "used_cores": tiling.core_num,
+            "block_length": tiling.block_length,
+            "tile_count": tiling.max_tile_count,
+        }
+    return result
+
+
+def _arguments(kernel: Kernel) -> list[dict[str, str]]:
+    """The kernel's arguments in order: pointers, sizes, runtime scalars; `carrier` is the type that the kernel sees."""
+    plan = kernel.plan
+    pointers = [
+        {"kind": "pointer", "role": role, "name": t.name, "dtype": t.dtype.name, "carrier": t.dtype.asc}
+        for role, tensors in (("input", plan.inputs), ("output", plan.outputs))
+        for t in tensors
+    ]
+    sizes = [
+        {"kind": "size", "name": name, "size": _size(name), "carrier": carrier}
+        for name, carrier in plan.formulas.arguments
+    ]
+    scalars = [{"kind": "scalar", "name": s.name, "dtype": s.dtype.name, "carrier": s.carrier} for s in plan.scalars]
+    return [*pointers, *sizes, *scalars]
+
+
+def _size(name: str) -> str:
+    """Which size an argument is; its name has a suffix where a tensor of the user's has the same."""
+    return next(size for size in ("total_length", "tile_length") if name.startswith(size))
+
+
+def _modelled_us(job: Mapping[str, Any], kernel: Kernel, asc_ir: str) -> list[list[float]]:
+    """(elements, microseconds) of the simulator's clock, in nanoseconds' resolution; none where nothing is launched."""
+    import numpy as np
+
+    from asc_sched.sim import ArraySpec, parse, time_kernel
+
+    module = parse(asc_ir)
+    times: list[list[float]] = []
+    for total_length in job["time_sizes"]:
+        args: list[Any] = [
+            ArraySpec(t.dtype.asc, total_length * t.dtype.itemsize) for t in (*kernel.plan.inputs, *kernel.plan.outputs)
+        ]
+        args += [np.dtype(carrier).type(total_length) for _, carrier in kernel.plan.formulas.arguments]
+        args += [np.dtype(s.carrier).type(1) for s in kernel.plan.scalars]
+        cores = kernel.tiling_for(total_length).core_num
+        if cores:
+            timing = time_kernel(module, args, core_num=cores, target=kernel.target)
+            times.append([total_length, round(timing.task_us, 3)])
+    return times
+
