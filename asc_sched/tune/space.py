@@ -1,0 +1,82 @@
+"""The schedules that a search looks at, declared: values for each knob and restrictions between them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from asc_sched.errors import ScheduleError
+from asc_sched.schedule import Schedule
+
+# A restriction keeps the schedules for which it is true; its name is what reports say.
+Restriction = Callable[[Schedule], bool]
+
+
+def _as_tuple(value: Any) -> Any:
+    return value if value is None else tuple(value) if isinstance(value, (list, tuple, range)) else (value,)
+
+
+@attrs.frozen(kw_only=True)
+class Space:
+    """Values per knob; the space is their product, less what the restrictions and the chip's rules refuse.
+
+    `core_num` None: a spread of counts up to the target's. `tile_length` None: the lengths that cut a core's block into
+    `tile_counts` equal tiles, as far as `min_copy_bytes` (of the widest tensor) and the UB allow. A single value may
+    be given in place of a tuple. Raises `ScheduleError` for values that no schedule has.
+    """
+
+    core_num: tuple[int, ...] | None = attrs.field(default=None, converter=_as_tuple)
+    tile_length: tuple[int, ...] | None = attrs.field(default=None, converter=_as_tuple)
+    tile_counts: tuple[int, ...] = attrs.field(
+        default=(1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128), converter=_as_tuple
+    )
+    min_copy_bytes: int = 1024
+    buffer_num: tuple[int, ...] = attrs.field(default=(1, 2), converter=_as_tuple)
+    l2_cache: tuple[str, ...] = attrs.field(default=("normal", "bypass"), converter=_as_tuple)
+    bank_pad: tuple[bool, ...] = attrs.field(default=(False, True), converter=_as_tuple)
+    core_split: tuple[str, ...] = attrs.field(default=("even",), converter=_as_tuple)
+    pack_inputs: tuple[bool, ...] = attrs.field(default=(False, True), converter=_as_tuple)
+    restrictions: Mapping[str, Restriction] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("buffer_num", "l2_cache", "bank_pad", "core_split", "pack_inputs"):
+            values = getattr(self, name)
+            if not values:
+                raise ScheduleError(f"Space({name}=()) is empty; give at least one value")
+            for value in values:
+                Schedule(**{name: value})
+        for name in ("core_num", "tile_length"):
+            for value in getattr(self, name) or ():
+                Schedule(**{name: value})
+
+    def variants(self) -> Iterator[Schedule]:
+        """Every combination of the knobs that need a kernel of their own: all but core_num and tile_length."""
+        knobs = (self.buffer_num, self.l2_cache, self.bank_pad, self.core_split, self.pack_inputs)
+        for buffers, l2, pad, split, pack in itertools.product(*knobs):
+            yield Schedule(buffer_num=buffers, l2_cache=l2, bank_pad=pad, core_split=split, pack_inputs=pack)
+
+    def cores(self, limit: int) -> tuple[int, ...]:
+        """Core counts up to `limit`, the target's."""
+        if self.core_num is not None:
+            return tuple(dict.fromkeys(c for c in self.core_num if c <= limit))
+        spread = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 36, 40, 44, 48)
+        return tuple(c for c in spread if c < limit) + (limit,)
+
+    def tiles(self, block_length: int, longest: int, step: int, widest: int) -> tuple[int, ...]:
+        """Tile lengths to try for a core's block, multiples of `step` elements, longest first."""
+        if self.tile_length is not None:
+            return tuple(dict.fromkeys(self.tile_length))
+        shortest = max(step, self.min_copy_bytes // widest)
+        whole = -(-block_length // step) * step
+        fewest = -(-whole // longest) if longest else 0
+        counts = sorted({c for c in self.tile_counts if c >= fewest} | {fewest + k for k in range(3)}) if fewest else ()
+        lengths = (-(-block_length // (c * step)) * step for c in counts)
+        kept = dict.fromkeys(t for t in lengths if t <= longest and (t >= shortest or t >= whole))
+        return tuple(kept)
+
+    def refused_by(self, schedule: Schedule) -> str | None:
+        """The name of the first restriction that a schedule breaks."""
+        return next((name for name, keeps in self.restrictions.items() if not keeps(schedule)), None)

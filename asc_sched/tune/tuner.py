@@ -1,0 +1,335 @@
+"""The search from end to end: prune, rank on the model, check and time the finalists, decide, remember."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from asc_sched.build.service import Station
+from asc_sched.declare import Op
+from asc_sched.errors import TuningError, WorkerCrashError
+from asc_sched.lang.infer import infer
+from asc_sched.run.backend import decide as decide_backend
+from asc_sched.run.shapes import resolve_shapes
+from asc_sched.schedule import Schedule
+from asc_sched.target import Target, get_target
+from asc_sched.tune import trial
+from asc_sched.tune.candidates import Candidates
+from asc_sched.tune.decide import Sample, decide, summarise
+from asc_sched.tune.keys import Problem, problem
+from asc_sched.tune.model import Model, Task
+from asc_sched.tune.result import Entry, TuneResult
+from asc_sched.tune.search import Found, Strategy, descent
+from asc_sched.tune.space import Space
+from asc_sched.tune.store import Measurement, Store, Winner, default_path
+from asc_sched.tune.verify import verify
+
+
+FINALISTS = 6  # measured because the model likes them
+SPREAD = 2  # measured because the model may be wrong
+REPEATS = 20
+ROUNDS = 3  # of confirmation, interleaved
+TRIAL_LIMIT_S = 60.0
+Progress = Callable[[str, int, float | None], None]
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """How to search. `runner` replaces the backend's own (``module:class``), `trial_limit_s` bounds one candidate."""
+
+    space: Space
+    backend: str
+    l2: str = "hot"
+    budget_s: float = 60.0
+    top: int = 10
+    strategy: Strategy = descent
+    repeats: int = REPEATS
+    trial_limit_s: float = TRIAL_LIMIT_S
+    runner: str | None = None
+    progress: Progress | None = None
+
+
+def tune(
+    op: Op,
+    shape: Any,
+    dtype: Any = "float32",
+    *,
+    target: str | Target | None = None,
+    space: Space | Sequence[Schedule] | None = None,
+    backend: str | None = None,
+    store: Store | None = None,
+    **options: Any,
+) -> TuneResult:
+    """Find the best schedule for an op at a size. `backend`: ``model``, or a machine's (see `asc-sched doctor`).
+
+    `space` is a `Space`, or a plain list of schedules. Keywords: `l2` ("hot" or "cold"), `budget_s`, `top`, `strategy`,
+    `repeats`, `trial_limit_s`, `progress`. The winner is kept in `store` and used by calls of the op from then on. The
+    user's tensors are never touched. Raises `TuningError` when no schedule works, with every reason.
+    """
+    chip = get_target() if target is None else get_target(target)
+    task = _task(op, shape, dtype, chip, options.get("l2", "hot"))
+    chosen = _backend(backend)
+    if isinstance(space, Space) or space is None:
+        looked, listed = space or default_space(), None
+    else:
+        looked, listed = Space(), list(space)
+    opts = Options(space=looked, backend=chosen, **options)
+    kept = store or Store(default_path())
+    if task.shapes.total_length == 0:
+        return _nothing(task, opts)
+    return _Search(task, opts, kept, listed).run()
+
+
+def default_space() -> Space:
+    """The space that is searched when none is given: `schedules/` declares it."""
+    from asc_sched.schedules import DEFAULT_SPACE
+
+    space: Space = DEFAULT_SPACE
+    return space
+
+
+def _backend(name: str | None) -> str:
+    if name == "model":
+        return name
+    found = decide_backend(name).name
+    return "model" if found == "sim" else found
+
+
+def _task(op: Op, shape: Any, dtype: Any, target: Target, l2: str) -> Task:
+    if shape is None:
+        raise TuningError(f"{op.name}: a schedule is tuned for a size; pass shape=")
+    shapes = resolve_shapes(op, shape)
+    dtypes = op.input_dtypes(dtype)
+    typed = infer(op.graph, dtypes, shapes.zero_dim)
+    return Task(op, shapes, tuple(dtypes.values()), typed, target, l2)
+
+
+def task_problem(task: Task, backend: str) -> Problem:
+    """The store's key of a task."""
+    shapes, total = task.shapes.inputs, task.shapes.total_length
+    return problem(task.op, shapes, total, task.dtypes, task.target, backend=backend, l2=task.l2)
+
+
+def _nothing(task: Task, options: Options) -> TuneResult:
+    entry = Entry(Schedule(core_num=1), 0.0, 1.0, 0.0)
+    return TuneResult(
+        task.op.name, task.shapes.output, tuple(d.name for d in task.dtypes), task.target.name, options.backend,
+        task.l2, (entry,), 0.0, "nothing to do", 0, 0, 0, {}, note="no elements: nothing is launched",
+    )  # fmt: skip
+
+
+class _Search:
+    def __init__(self, task: Task, options: Options, store: Store, listed: list[Schedule] | None) -> None:
+        self.task = task
+        self.options = options
+        self.store = store
+        self.listed = listed
+        self.model = Model(task)
+        self.problem = task_problem(task, options.backend)
+        self.known = store.measurements(self.problem)
+        self.rejected: dict[Schedule, str] = {}
+        self.measured = 0
+        self.started = time.monotonic()
+        self.deadline = self.started + options.budget_s
+
+    def run(self) -> TuneResult:
+        found, pruned = self._rank()
+        finalists = self._finalists(found)
+        self._compile(finalists)
+        if self.options.backend == "model":
+            samples = self._model_times(finalists)
+        else:
+            samples = self._measure(finalists)
+        if not samples:
+            raise TuningError(self._failure(pruned))
+        return self._finish(samples, found, pruned)
+
+    # -- ranking --------------------------------------------------------------------------------------------------
+    def _rank(self) -> tuple[Found, dict[str, int]]:
+        if self.listed is not None:
+            return self._rank_listed(self.listed)
+        candidates = Candidates(self.options.space, self.model)
+        found = self.options.strategy(candidates, self._timer, self.deadline)
+        for schedule, reason in candidates.reasons.items():
+            if not found.ranked:
+                self.rejected.setdefault(schedule, reason)
+        return found, {rule: n for rule, n in candidates.pruned.items() if n}
+
+    def _timer(self, schedule: Schedule) -> float:
+        value = self.model.time(schedule) if self.task.flat else self.model.exact(schedule).task_us
+        if self.options.progress:
+            self.options.progress("model", 1, value)
+        return value
+
+    def _rank_listed(self, schedules: list[Schedule]) -> tuple[Found, dict[str, int]]:
+        """A list given by hand: every one is a finalist that can be compiled."""
+        if not schedules:
+            raise TuningError(f"{self._what()}: the list of schedules is empty; give at least one, or a Space")
+        ranked, pruned = [], {}
+        for schedule in dict.fromkeys(schedules):
+            failed = self.model.compile([schedule])
+            if schedule in failed:
+                rule = type(failed[schedule]).__name__
+                pruned[rule] = pruned.get(rule, 0) + 1
+                self.rejected[schedule] = str(failed[schedule])
+                continue
+            ranked.append((self.model.exact(schedule).task_us, schedule))
+        return Found(tuple(sorted(ranked, key=lambda p: (p[0], p[1].sort_key)))), pruned
+
+    def _finalists(self, found: Found) -> list[Schedule]:
+        """The model's best; on a real backend some from further down as well, evenly spread."""
+        order = [s for _, s in found.ranked]
+        if self.listed is not None:
+            return order
+        head = order[: max(FINALISTS, min(self.options.top, len(order)))]
+        if self.options.backend == "model":
+            return head
+        tail = order[len(head) :]
+        step = max(1, len(tail) // (SPREAD + 1))
+        return [*head, *tail[step::step][:SPREAD]]
+
+    def _compile(self, finalists: Sequence[Schedule]) -> None:
+        for schedule, error in self.model.compile(finalists).items():
+            self.rejected[schedule] = f"{type(error).__name__}: {error}"
+            self._record(Measurement(schedule, "failed", None, self.rejected[schedule]))
+
+    # -- times ----------------------------------------------------------------------------------------------------
+    def _model_times(self, finalists: Sequence[Schedule]) -> dict[Schedule, Sample]:
+        """Modelled times of the kernels as they will be used; the best ones are checked by execution."""
+        times = {}
+        for schedule in (s for s in finalists if s not in self.rejected):
+            times[schedule] = self.model.exact(schedule).task_us
+        good: dict[Schedule, Sample] = {}
+        for schedule in sorted(times, key=lambda s: (times[s], s.sort_key)):
+            fault = "" if self._is_known(schedule, times[schedule]) else self._verify(schedule)
+            if fault:
+                self.rejected[schedule] = fault
+                self._record(Measurement(schedule, "wrong", None, fault))
+                continue
+            good[schedule] = Sample(times[schedule], times[schedule], 0.0, 1)
+            self._record(Measurement(schedule, "ok", times[schedule]))
+        return good
+
+    def _is_known(self, schedule: Schedule, task_us: float) -> bool:
+        known = self.known.get(schedule)
+        return known is not None and known.status == "ok" and known.task_us == task_us
+
+    def _verify(self, schedule: Schedule) -> str:
+        self.measured += 1
+        return verify(self.model.kernel(schedule))
+
+    def _measure(self, finalists: Sequence[Schedule]) -> dict[Schedule, Sample]:
+        """Each candidate once in a process of its own, then the leaders again, in turn."""
+        samples: dict[Schedule, Sample] = {}
+        for schedule in (s for s in finalists if s not in self.rejected):
+            known = self.known.get(schedule)
+            if known is not None and known.status == "ok" and known.task_us is not None:
+                samples[schedule] = Sample(known.task_us, known.task_us, 0.0, 1)
+            elif known is not None:
+                self.rejected[schedule] = known.reason
+            else:
+                sample = self._try(schedule)
+                if sample is not None:
+                    samples[schedule] = sample
+            if samples and time.monotonic() > self.deadline:
+                break
+        return self._confirm(samples) if self.measured else samples
+
+    def _try(self, schedule: Schedule) -> Sample | None:
+        self.measured += 1
+        status, reason, times = self._trial(schedule)
+        sample = summarise(times) if status == "ok" else None
+        if status == "ok" and sample is None:
+            status, reason = "failed", f"the clock gave no usable times: {[f'{t:g}' for t in times][:8]}"
+        if sample is None:
+            self.rejected[schedule] = reason
+        self._record(Measurement(schedule, status, sample.median_us if sample else None, reason))
+        if self.options.progress:
+            self.options.progress(self.options.backend, 1, sample.median_us if sample else None)
+        return sample
+
+    def _trial(self, schedule: Schedule) -> tuple[str, str, list[float]]:
+        opts = self.options
+        kernel = self.model.kernel(schedule)
+        argument = trial.request(kernel, backend=opts.backend, l2=opts.l2, repeats=opts.repeats, runner=opts.runner)
+        station = Station()
+        try:
+            message = {"call": "asc_sched.tune.trial:run", "argument": argument}
+            answer = station.ask(message, kernel.name, None, opts.trial_limit_s)
+        except WorkerCrashError as error:
+            return "crashed", str(error), []
+        finally:
+            station.stop()
+            station.close()
+        if not answer.get("ok", False):
+            return "failed", str(answer.get("reason", "the trial's process gave no answer")), []
+        return str(answer["status"]), str(answer.get("reason", "")), [float(t) for t in answer.get("times_us", [])]
+
+    def _confirm(self, samples: dict[Schedule, Sample]) -> dict[Schedule, Sample]:
+        """The leaders are measured again in turn, so that drift of the clock or the heat hits them alike."""
+        leaders = sorted(samples, key=lambda s: (samples[s].median_us, s.sort_key))[:3]
+        if len(leaders) < 2:
+            return samples
+        times: dict[Schedule, list[float]] = {s: [] for s in leaders}
+        for _ in range(ROUNDS):
+            for schedule in leaders:
+                status, _, again = self._trial(schedule)
+                if status == "ok":
+                    times[schedule] += again
+        for schedule, values in times.items():
+            sample = summarise(values) if values else None
+            if sample is not None:
+                samples[schedule] = sample
+                self._record(Measurement(schedule, "ok", sample.median_us))
+        return samples
+
+    def _record(self, measurement: Measurement) -> None:
+        if self.known.get(measurement.schedule) != measurement:
+            self.store.record(self.problem, measurement)
+
+    # -- the answer -----------------------------------------------------------------------------------------------
+    def _finish(self, samples: dict[Schedule, Sample], found: Found, pruned: dict[str, int]) -> TuneResult:
+        schedules = list(samples)
+        decision = decide([samples[s] for s in schedules], schedules)
+        winner = schedules[decision.winner]
+        tied = {schedules[i] for i in decision.tied}
+        others = sorted((s for s in schedules if s != winner), key=lambda s: (samples[s].median_us, s.sort_key))
+        timing = self.model.exact(winner)
+        moved = timing.bytes_read + timing.bytes_written
+
+        def entry(schedule: Schedule) -> Entry:
+            us = samples[schedule].median_us
+            return Entry(schedule, us, timing.bound_us / us, moved / (us * 1e-6), schedule in tied and len(tied) > 1)
+
+        result = TuneResult(
+            self.task.op.name, self.task.shapes.output, tuple(d.name for d in self.task.dtypes), self.task.target.name,
+            self.options.backend, self.task.l2, tuple(map(entry, [winner, *others][: self.options.top])),
+            timing.bound_us, timing.bound_by, len(found.ranked), self.measured, self.model.compiled, pruned,
+            tuple(self.rejected.items()), time.monotonic() - self.started, cached=self.measured == 0,
+        )  # fmt: skip
+        self._keep(result)
+        return result
+
+    def _keep(self, result: TuneResult) -> None:
+        details = {
+            "dtypes": list(result.dtypes), "target": result.target, "backend": result.backend, "l2": result.l2,
+            "share_of_bound": round(result.entries[0].share_of_bound, 4),
+        }  # fmt: skip
+        shapes, total = self.task.shapes.inputs, self.task.shapes.total_length
+        winner = Winner(self.task.op.name, shapes, total, result.best, result.task_us, details)
+        if self.store.winner(self.problem) != winner:
+            self.store.set_winner(self.problem, winner)
+
+    def _what(self) -> str:
+        dtypes = ", ".join(dict.fromkeys(d.name for d in self.task.dtypes))
+        return f"tuning {self.task.op.name} at {self.task.shapes.output} {dtypes} on {self.task.target.name}"
+
+    def _failure(self, pruned: dict[str, int]) -> str:
+        reasons = [f"  {s!r}: {reason}" for s, reason in list(self.rejected.items())[:20]]
+        rules = [f"  {n} schedules: {rule}" for rule, n in pruned.items()]
+        return "\n".join([f"{self._what()}: no schedule works", *(reasons or rules)])
+
+
