@@ -67,7 +67,7 @@ def export_cann_op(
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]{0,63}", named):
         raise DeclarationError(f"operator type {named!r}: expected letters and digits, the first a capital: AddCustom")
     kernel, device = _compile(op, dtype, schedule, target, snake(named))
-    values = _values(kernel, device, named)
+    values = _values(kernel, device, named, schedule)
     return {path.format(base=values["base"]): render(file, **values) for path, file in _TEMPLATES.items()}
 
 
@@ -106,9 +106,9 @@ def _parameter(text: str) -> tuple[str, str]:
     return kind, name
 
 
-def _values(kernel: Kernel, device: DeviceFunction, op_type: str) -> dict[str, Any]:
+def _values(kernel: Kernel, device: DeviceFunction, op_type: str, schedule: Schedule | None) -> dict[str, Any]:
     plan, base = kernel.plan, snake(op_type)
-    symbolic = split_formulas(kernel)
+    symbolic = split_formulas(kernel, schedule)
     pointers = (*plan.inputs, *plan.outputs)
     fields = _fields(kernel, device)
     casts = [f"reinterpret_cast<{kind}>({t.ident})" for (kind, _), t in zip(device.parameters, pointers, strict=False)]
@@ -121,7 +121,7 @@ def _values(kernel: Kernel, device: DeviceFunction, op_type: str) -> dict[str, A
         "target": kernel.target,
         "compute_unit": "ascend910_93" if kernel.target.name.startswith("Ascend910_93") else "ascend910b",
         "schedule": kernel.schedule,
-        "core_limit": kernel.schedule.core_num or 0,
+        "core_limit": 0 if schedule is None else schedule.core_num or 0,
         "buffer_num": kernel.schedule.buffer_num,
         "tile_by": symbolic.tile_by,
         "tile_length": plan.tile_length,
@@ -139,13 +139,13 @@ def _values(kernel: Kernel, device: DeviceFunction, op_type: str) -> dict[str, A
     }
 
 
-def split_formulas(kernel: Kernel) -> SymbolicTiling:
-    """The formulas that the host runs: the schedule's tile_length, or tiles that fill the UB, shorter where that
-    gives equal ones."""
+def split_formulas(kernel: Kernel, schedule: Schedule | None) -> SymbolicTiling:
+    """The formulas that the host runs: with the tile_length that was asked for, or with tiles up to the kernel's own,
+    shorter where that makes them equal."""
     from asc_sched.tiling import Alignment, symbolic_tiling
 
     align = Alignment.of(kernel.itemsizes, kernel.target)
-    tile_by = "tile_length" if kernel.schedule.tile_length is not None else "fill"
+    tile_by = "fill" if schedule is None or schedule.tile_length is None else "tile_length"
     return symbolic_tiling(kernel.schedule.core_split, align, tile_by)  # type: ignore[arg-type]
 
 

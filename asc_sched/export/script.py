@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def export_script(kernel: Kernel) -> str:
     return render(
         "script.py.j2",
         kernel=kernel,
-        base=snake(kernel.op.name) or "kernel",
+        base=_base(kernel.op.name),
         expression=str(kernel.op).splitlines(),
         schedule=repr(kernel.schedule),
         device_code=_device_code(kernel.source),
@@ -52,6 +53,12 @@ def export_script(kernel: Kernel) -> str:
         results=results,
         tolerances=_tolerances([t.dtype for t in plan.outputs]),
     )
+
+
+def _base(name: str) -> str:
+    """What the script's functions are named after."""
+    text = snake("".join(c if c.isascii() else "_" for c in name))
+    return text if text.isidentifier() and not keyword.iskeyword(text) else f"op_{text}".rstrip("_")
 
 
 def _unused(name: str, names: dict[str, str]) -> str:

@@ -42,9 +42,10 @@ class _Writer:
 
     def _output(self, index: int) -> str:
         text = self.texts[index]
+        dtype = self.typed.types[index].dtype
         if self._is_number(index):
-            text = f"torch.tensor({text})"
-        return f"{text}.to(torch.{self.typed.types[index].dtype})"
+            return f"torch.tensor({text}).to(torch.{dtype})"
+        return f"{text}.to(torch.{dtype})" if dtype.is_half else text
 
     def _is_number(self, index: int) -> bool:
         return self.typed.graph.nodes[index].fn in ("const", "scalar")

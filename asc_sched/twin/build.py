@@ -141,8 +141,10 @@ def _build(path: Path, compiler: str, libraries: Sequence[Library]) -> None:
         try:
             work.rename(path)
         except OSError:
-            if not (path / _COMPLETE).is_file():  # otherwise another process was quicker
-                raise
+            if (path / _COMPLETE).is_file():  # another process was quicker
+                return
+            shutil.rmtree(path)  # somebody has emptied it in part
+            work.rename(path)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
