@@ -77,6 +77,11 @@ class BackendNameError(BackendError, ValueError):
     """There is no backend or platform of that name."""
 
 
+# -- tuning ----------------------------------------------------------------------------------------------------
+class TuningError(AscSchedError, RuntimeError):
+    """No schedule of a space works, or there is nothing to search; the message has every reason."""
+
+
 # -- simulator -------------------------------------------------------------------------------------------------
 class SimulationError(AscSchedError, RuntimeError):
     """Base of what the simulator reports; see `asc_sched.sim.errors` for one class per check."""
