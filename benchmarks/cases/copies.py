@@ -53,3 +53,20 @@ def store_one_by_one(z: asc.GlobalAddress, copy_length: int, copies: int):
     for i in range(copies):
         asc.data_copy(z_gm[asc.number(1, asc.int64) * copy_length * i :], local, copy_length)
         asc.pipe_barrier(asc.PipeID.PIPE_MTE3)
+
+
+@asc.jit
+def load_everything(x: asc.GlobalAddress, rotate: asc.ConstExpr[bool]):
+    """Every core reads the whole 6144 x 512 matrix past L2, in blocks of 128 rows; rotated, each starts at its own."""
+    core = asc.get_block_idx()
+    x_gm = asc.GlobalTensor()
+    x_gm.set_global_buffer(x)
+    # pyasc emits CACHE_MODE_DISABLE for CACHE_MODE_NORMAL and the other way round.
+    x_gm.set_l2_cache_hint(asc.CacheMode.CACHE_MODE_NORMAL)
+    local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, 0, 8192)
+    params = asc.DataCopyExtParams(128, 128, 896, 0, 0)
+    pad = asc.DataCopyPadExtParams(asc.float16, False, 0, 0, 0)
+    for i in range(48):
+        block = (i + core) % 48 if rotate else i
+        for column in range(8):
+            asc.data_copy_pad(local, x_gm[block * 65536 + column * 64 :], params, pad)

@@ -63,7 +63,7 @@ def measurements() -> dict[str, dict[str, Any]]:
 
 def cases() -> tuple[Case, ...]:
     """Every case that has a described form."""
-    return (*_add(), *_tque(), *_data_copy(), *_nd2nz(), *_banks())
+    return (*_add(), *_tque(), *_builtin(), *_data_copy(), *_same_address(), *_nd2nz(), *_banks())
 
 
 def _add() -> list[Case]:
@@ -133,6 +133,33 @@ def _tque() -> list[Case]:
     return found
 
 
+def _builtin() -> list[Case]:
+    """Built-in operators on the board of the TQue runs. Their tiling isn't published: taken as a queue kernel on all 40
+    cores with one tile each, two for the largest size (which one tile wouldn't fit UB)."""
+    found = []
+    published = measurements()
+    for op, inputs in (("relu", 1), ("mul", 2)):
+        for size in (1, 2, 4, 8):
+            name = f"builtin_{op}_b{size}"
+            tiles = 2 if size == 8 else 1
+            tile_length = -(-published[name]["elements"] // (40 * tiles * 16)) * 16
+            found.append(
+                Case(
+                    name=name,
+                    group="CANN's built-in operators, form assumed: 40 cores, one or two tiles each",
+                    file="tque",
+                    entry=op,
+                    consts={"tile_length": tile_length, "tiles_per_core": tiles, "total_tiles": 40 * tiles},
+                    arg_bytes=(tile_length * 40 * tiles * 2,) * (inputs + 1),
+                    cores=40,
+                    target=BOARD_1650,
+                    l2="hot",
+                    note="the form is a guess, so only the task time is compared",
+                )
+            )
+    return found
+
+
 def _data_copy() -> list[Case]:
     fitted = {1: "copy_gap_cycles", 2: "line_overhead_bytes", 3: "hbm_read_efficiency"}
     rows = {1: 1, 2: 64, 3: 64, 4: 64, 5: 64, 6: 64}
@@ -162,6 +189,24 @@ def _data_copy() -> list[Case]:
             )
         )
     return found
+
+
+def _same_address() -> list[Case]:
+    return [
+        Case(
+            name=f"datacopy_ub_s{number}",
+            group="6144 x 512 float16 read by all 48 cores past L2: not modelled",
+            file="copies",
+            entry="load_everything",
+            consts={"rotate": number == 8},
+            arg_bytes=(6144 * 512 * 2,),
+            cores=48,
+            target=A2,
+            l2="cold",
+            note="requests of several cores for one address wait for each other; the model doesn't know that",
+        )
+        for number in (7, 8)
+    ]
 
 
 def _nd2nz() -> list[Case]:
