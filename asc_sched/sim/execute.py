@@ -49,6 +49,8 @@ class ExecutingCore(Core):
     def barrier(self, pipe: Pipe | None, loc: Loc) -> None:
         if pipe is None:
             self.clocks.join_all()
+        else:
+            self.clocks.join(INDEX[pipe])
 
     def queue_op(self, kind: str, queue: Queue, buffer: Buffer, loc: Loc) -> None:
         if kind in ("alloc", "free"):
@@ -188,7 +190,7 @@ class ExecutingCore(Core):
         if not self.check_operand(ub, plan.ub_bytes, f"{name}'s source", loc) or target is None:
             return
         number = self.clocks.tick(_MTE3)
-        known = self.clocks.known(_MTE3)[_MTE2]
+        known = self.clocks.known(_MTE3)
         for start, end in plan.ub_spans(ub.addr):
             self._read(_MTE3, number, start, end, loc)
         for start, end in plan.gm_spans(gm.offset):

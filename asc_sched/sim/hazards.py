@@ -1,13 +1,16 @@
 """Which accesses of a core's pipes are ordered: vector clocks, and a map of UB with the last accesses to each byte.
 
-A pipe runs its own instructions in order; two pipes are ordered only by what the kernel (or TQue, for it) makes them
-wait for. Each instruction gets the next number of its pipe. `known[P][Q]` is the last number of pipe Q that is surely
-done when P's next instruction starts: set_flag hands on what the setting pipe knows plus its own number, wait_flag
-takes it over. An access races with an earlier one of another pipe that it doesn't know to be done, when at least one
-of the two writes.
+Two pipes are ordered only by what the kernel (or TQue, for it) makes them wait for. The vector pipe's own instructions
+count as ordered (the compiler inserts what is needed), those of a copy pipe don't where their targets overlap: there
+the kernel has to put a barrier.
 
-The scalar unit issues everything in program order and pyasc compiles with bisheng's automatic synchronisation, which
-orders scalar reads and writes of UB with the vector and copy pipes; so the scalar pipe is taken as always in order.
+Each instruction gets the next number of its pipe. `known[P][Q]` is the last number of pipe Q that is surely done when
+P's next instruction starts: set_flag hands on what the setting pipe knows plus its own number, wait_flag takes it over.
+An access races with an earlier one that its pipe doesn't know to be done, when at least one of the two writes.
+
+The scalar unit issues everything in program order, and pyasc compiles with bisheng's ``--cce-auto-sync``, which by its
+documentation synchronises the scalar unit with MTE2, MTE3 and the vector unit, and the vector unit with itself; so
+scalar accesses are taken as always in order, and PIPE_V needs no barrier.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from asc_sched.sim.stream import Loc, Pipe
 
 INDEX: dict[Pipe, int] = {Pipe.S: 0, Pipe.V: 1, Pipe.MTE2: 2, Pipe.MTE3: 3}
 PIPES: tuple[Pipe, ...] = tuple(INDEX)
+#: Pipes whose own instructions may overtake each other.
+_COPY_PIPES = (2, 3)
 
 
 class Race(NamedTuple):
@@ -60,6 +65,10 @@ class Clocks:
         for q in range(4):
             if clock[q] > known[q]:
                 known[q] = clock[q]
+
+    def join(self, pipe: int) -> None:
+        """A barrier of one pipe: its next instruction starts after all its own."""
+        self._known[pipe][pipe] = self._now[pipe]
 
     def join_all(self) -> None:
         """PIPE_ALL: every pipe waits for every other."""
@@ -119,12 +128,15 @@ class AccessMap:
 
     def write(self, pipe: int, number: int, known: list[int], start: int, end: int, loc: Loc) -> Race | None:
         """Records a write of bytes [start, end); gives an access that it isn't ordered after."""
-        race = None
+        race = own = None
         for i in range(self._cut(start), self._cut(end)):
             s = self._segments[i]
             w = s.write_pipe
-            if w > 0 and w != pipe and s.write > known[w] and s.write_loc is not None:
-                race = Race(PIPES[w], s.write_loc, True)
+            if w > 0 and s.write > known[w] and s.write_loc is not None:
+                if w != pipe:
+                    race = Race(PIPES[w], s.write_loc, True)
+                elif w in _COPY_PIPES:
+                    own = Race(PIPES[w], s.write_loc, True)
             read = s.read
             for q in (1, 2, 3):
                 if q != pipe and read[q] > known[q]:
@@ -132,7 +144,7 @@ class AccessMap:
                     if where is not None:
                         race = race or Race(PIPES[q], where, False)
             s.write_pipe, s.write, s.write_loc = pipe, number, loc
-        return race
+        return race or own
 
 
 class GmAccess(NamedTuple):
@@ -165,11 +177,17 @@ class GmOrder:
                 return Race(Pipe.MTE3, a.loc, True)
         return None
 
-    def store(self, number: int, known_load: int, start: int, end: int, loc: Loc) -> Race | None:
-        """Records a store by MTE3; gives a load that it isn't ordered after."""
+    def store(self, number: int, known: list[int], start: int, end: int, loc: Loc) -> Race | None:
+        """Records a store by MTE3 (which knows `known`); gives a load or store that it isn't ordered after."""
+        known_load, known_store = known[2], known[3]
         self._loads = [a for a in self._loads if a.number > known_load]
-        self._stores.append(GmAccess(start, end, number, loc))
+        self._stores = [a for a in self._stores if a.number > known_store]
+        race = None
+        for a in self._stores:
+            if a.start < end and start < a.end and a.number != number:
+                race = Race(Pipe.MTE3, a.loc, True)
         for a in self._loads:
             if a.start < end and start < a.end:
-                return Race(Pipe.MTE2, a.loc, False)
-        return None
+                race = Race(Pipe.MTE2, a.loc, False)
+        self._stores.append(GmAccess(start, end, number, loc))
+        return race

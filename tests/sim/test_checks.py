@@ -349,6 +349,19 @@ def test_reading_back_from_gm_what_a_store_may_not_have_written_yet() -> None:
     np.testing.assert_array_equal(compute(ordered, [a], "float32"), a + 2)
 
 
+def test_copies_of_one_pipe_to_the_same_place_need_a_barrier() -> None:
+    a = np.arange(64, dtype=np.float32)
+    twice = "asc.data_copy({0}, {1}, n)\nasc.data_copy({0}, {1}, n)"
+    for code, pipe, says in (
+        (twice.format("z", "a_gm"), "MTE2", "MTE2 writes UB bytes .* that MTE2 has written"),
+        (twice.format("z_gm", "a") + "\nasc.adds(z, a, 0.0, n)", "MTE3", "of z_addr that MTE3 has written"),
+    ):
+        with pytest.raises(errors.DataRaceError, match=says):
+            compute(code, [a], "float32")
+        ordered = code.replace("\n", f"\nasc.pipe_barrier(asc.PipeID.PIPE_{pipe})\n", 1)
+        np.testing.assert_array_equal(compute(ordered, [a], "float32"), a)
+
+
 def test_two_cores_writing_the_same_elements() -> None:
     source = broken(QUEUE, (LENGTH, LENGTH.replace("block_length", "block_length + 8")))  # fmt: skip
     text = finding(errors.CoreOverlapError, source, 4096, 2, at="asc.data_copy_pad(z_gm")
