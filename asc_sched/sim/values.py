@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class LocalTensor:
     """A piece of the Unified Buffer: byte address, bytes up to its end, element type.
 
-    `buffer` is the queue buffer it belongs to (None for TBuf and static tensors). `nbytes` is None for a static
-    tensor declared without a size: such a tensor ends where the Unified Buffer does.
+    `buffer` is the queue buffer it belongs to (None for TBuf and static tensors). A static tensor declared without a
+    size ends where the Unified Buffer does.
     """
 
     __slots__ = ("addr", "buffer", "dtype", "nbytes")
