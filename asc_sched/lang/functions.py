@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import attrs
@@ -20,62 +20,93 @@ from asc_sched.errors import DeclarationError
 class Function:
     """A primitive: its name, number of arguments, the torch function that defines it, and how it is written.
 
-    `torch_name` is looked up in `torch` and then in `torch.special`. `symbol` is the infix or prefix operator, if any.
+    `torch_name` is looked up in `torch`, `torch.special` and `torch.nn.functional`, and called with `keywords`.
+    `tensors_only`: torch takes no Python number there, so one becomes a 0-d tensor first.
     """
 
     name: str
     arity: int
-    torch_name: str
+    torch_name: str = attrs.field()
     symbol: str = ""
     aliases: tuple[str, ...] = ()
+    tensors_only: bool = False
+    keywords: tuple[tuple[str, str], ...] = ()
+
+    @torch_name.default
+    def _same_name(self) -> str:
+        return self.name
 
     @property
     def torch(self) -> Callable[..., Any]:
-        return _torch_function(self.torch_name)
+        return _torch_function(self.torch_name, self.keywords)
 
 
 @cache
-def _torch_function(name: str) -> Callable[..., Any]:
+def _torch_function(name: str, keywords: tuple[tuple[str, str], ...]) -> Callable[..., Any]:
     import torch
 
-    fn = getattr(torch, name, None) or getattr(torch.special, name)
+    places = (torch, torch.special, torch.nn.functional)
+    fn = next(getattr(p, name) for p in places if hasattr(p, name))
     assert callable(fn)
-    return fn  # type: ignore[no-any-return]
+    return partial(fn, **dict(keywords)) if keywords else fn
+
+
+def _plain(names: str, arity: int = 1, **more: Any) -> tuple[Function, ...]:
+    """Functions with torch's own name."""
+    return tuple(Function(n, arity, n, **more) for n in names.split())
 
 
 _TABLE = (
+    # arithmetic
     Function("add", 2, "add", "+"),
     Function("sub", 2, "sub", "-", ("subtract",)),
     Function("mul", 2, "mul", "*", ("multiply",)),
     Function("div", 2, "true_divide", "/", ("true_divide", "divide")),
-    Function("floor_div", 2, "floor_divide", "//", ("floor_divide",)),
+    Function("floor_div", 2, "floor_divide", "//", ("floor_divide", "div_floor")),
+    Function("trunc_div", 2, "div", "", ("div_trunc",), keywords=(("rounding_mode", "trunc"),)),
     Function("remainder", 2, "remainder", "%"),
+    Function("fmod", 2),
     Function("pow", 2, "pow", "**"),
     Function("neg", 1, "neg", "-", ("negative",)),
     Function("abs", 1, "abs", "", ("absolute", "fabs")),
-    Function("exp", 1, "exp"),
+    *_plain("sign signbit sqrt rsqrt reciprocal"),
+    Function("copysign", 2, tensors_only=True),
+    *_plain("hypot", 2, tensors_only=True),
+    Function("maximum", 2, "maximum", "", ("max",), tensors_only=True),
+    Function("minimum", 2, "minimum", "", ("min",), tensors_only=True),
+    *_plain("fmax fmin", 2, tensors_only=True),
+    Function("relu", 1),
+    Function("leaky_relu", 2, "leaky_relu"),
+    # rounding
+    *_plain("floor ceil round trunc frac"),
+    # exponentials and logarithms
+    *_plain("exp exp2 expm1"),
     Function("log", 1, "log", "", ("ln",)),
-    Function("sqrt", 1, "sqrt"),
-    Function("rsqrt", 1, "rsqrt"),
-    Function("reciprocal", 1, "reciprocal"),
-    Function("relu", 1, "relu"),
-    Function("maximum", 2, "maximum", "", ("max",)),
-    Function("minimum", 2, "minimum", "", ("min",)),
+    *_plain("log2 log10 log1p"),
+    Function("logaddexp", 2, "logaddexp", tensors_only=True),
+    # trigonometric, hyperbolic, and their inverses
+    *_plain("sin cos tan sinh cosh tanh"),
+    *(Function(f"a{f}", 1, f"a{f}", "", (f"arc{f}",)) for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")),
+    Function("atan2", 2, "atan2", "", ("arctan2",), tensors_only=True),
+    *_plain("erf erfc"),
+    # comparisons and choices
     Function("lt", 2, "lt", "<", ("less",)),
     Function("le", 2, "le", "<=", ("less_equal",)),
     Function("gt", 2, "gt", ">", ("greater",)),
     Function("ge", 2, "ge", ">=", ("greater_equal",)),
     Function("eq", 2, "eq", "=="),
     Function("ne", 2, "ne", "!=", ("not_equal",)),
-    Function("where", 3, "where"),
-    Function("logical_and", 2, "logical_and"),
-    Function("logical_or", 2, "logical_or"),
-    Function("logical_xor", 2, "logical_xor"),
-    Function("logical_not", 1, "logical_not"),
+    Function("where", 3),
+    *_plain("isnan isinf isfinite isposinf isneginf"),
+    # logic and bits
+    *_plain("logical_and logical_or logical_xor", 2, tensors_only=True),
+    Function("logical_not", 1),
     Function("bitwise_and", 2, "bitwise_and", "&"),
     Function("bitwise_or", 2, "bitwise_or", "|"),
     Function("bitwise_xor", 2, "bitwise_xor", "^"),
     Function("bitwise_not", 1, "bitwise_not", "~"),
+    Function("shift_left", 2, "bitwise_left_shift", "<<", ("bitwise_left_shift",)),
+    Function("shift_right", 2, "bitwise_right_shift", ">>", ("bitwise_right_shift",)),
 )
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in _TABLE}

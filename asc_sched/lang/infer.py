@@ -95,7 +95,7 @@ def _result(fn: str, probes: tuple[tuple[str, Any], ...]) -> tuple[str, bool, st
     if not any(isinstance(a, torch.Tensor) for a in args):
         args[0] = torch.tensor(args[0])
     try:
-        result = FUNCTIONS[fn].torch(*_as_tensors(torch, fn, args))
+        result = FUNCTIONS[fn].torch(*as_tensors(torch, fn, args))
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         shown = ", ".join(str(v) for _, v in probes)
         reason = str(error).splitlines()[0]
@@ -125,15 +125,14 @@ def _probe(torch: Any, kind: str, value: Any) -> Any:
     return torch.ones(() if kind == "zero_dim" else (1,), dtype=DTYPES[value].torch)
 
 
-# torch functions whose second argument must be a tensor even where Python users write a number.
-_TENSORS_ONLY = frozenset({"maximum", "minimum"})
-
-
-def _as_tensors(torch: Any, fn: str, args: list[Any]) -> list[Any]:
-    if fn not in _TENSORS_ONLY:
-        return args
+def as_tensors(torch: Any, fn: str, args: list[Any]) -> list[Any]:
+    """Arguments of a torch function, numbers as 0-d tensors where it takes none (few take one in first place)."""
     like = next(a for a in args if isinstance(a, torch.Tensor))
-    return [a if isinstance(a, torch.Tensor) else weak_tensor(a, like) for a in args]
+    weak = FUNCTIONS[fn].tensors_only
+    return [
+        weak_tensor(a, like) if not isinstance(a, torch.Tensor) and (weak or (i == 0 and fn != "where")) else a
+        for i, a in enumerate(args)
+    ]
 
 
 def weak_tensor(number: Constant, like: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from asc_sched.lang.dtypes import DType
 from asc_sched.lang.functions import FUNCTIONS
 from asc_sched.lang.graph import Constant, Node
-from asc_sched.lang.infer import _TENSORS_ONLY, TypedGraph, weak_tensor
+from asc_sched.lang.infer import TypedGraph, as_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -77,9 +77,7 @@ def _value(
     args = [values[a] for a in node.args]
     if not any(isinstance(a, torch.Tensor) for a in args):
         args[0] = torch.tensor(args[0])
-    if node.fn in _TENSORS_ONLY:
-        like = next(a for a in args if isinstance(a, torch.Tensor))
-        args = [a if isinstance(a, torch.Tensor) else weak_tensor(a, like) for a in args]
+    args = as_tensors(torch, node.fn, args)
     result = FUNCTIONS[node.fn].torch(*args)
     return result if dtype.is_half else result.to(dtype.torch)
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from asc_sched.errors import DtypeError
 from asc_sched.lang.dtypes import BOOL, DType
 from asc_sched.lower.program import ProgramBuilder
 from asc_sched.lower.registers import Reg, fill, select, wrap
+from asc_sched.lower.wide import fill64, low_word
 
 _INT_BITS = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
 
@@ -44,20 +44,26 @@ def constant(value: bool | int | float, carrier: str) -> int | float:
 
 # Carriers that Duplicate fills, and those that the others are made from.
 FILLED = frozenset({"float32", "float16", "int32", "int16", "mask"})
-_FILL_AS = {"int8": "float16", "uint8": "float16", "bfloat16": "float32", "int64": "int32"}
+_FILL_AS = {"int8": "float16", "uint8": "float16", "bfloat16": "float32"}
 
 
 def filled(build: ProgramBuilder, carrier: str, value: bool | int | float) -> Reg:
-    """A register of any carrier filled with one number. Raises `DtypeError` for an int64 that no cast makes."""
+    """A register of any carrier filled with one number."""
     number = constant(value, carrier)
     if carrier in FILLED:
         return fill(build, carrier, number)
+    if carrier == "int64":
+        return _filled64(build, int(number))
     source = _FILL_AS[carrier]
-    if carrier == "int64" and not -(2**31) <= number < 2**31:
-        if constant(number, "float32") != number:
-            raise DtypeError(f"the constant {number} fits neither int32 nor float32, and int64 has no fill of its own")
-        source = "float32"
     return convert(fill(build, source, constant(number, source)), carrier)
+
+
+def _filled64(build: ProgramBuilder, value: int) -> Reg:
+    """An int64 constant: one fill where float32 or int32 holds it, else its upper and lower bits joined."""
+    if -(2**31) <= value < 2**31 or constant(value, "float32") == value:
+        return fill64(build, value)
+    low = value & 0xFF_FFFF
+    return _filled64(build, value - low) | fill64(build, low)
 
 
 # Value-preserving ways from one carrier to another (to nearest where a float can't hold the number): the next stop.
@@ -138,8 +144,8 @@ def to_dtype(x: Reg, source: DType, dtype: DType) -> Reg:
         return _narrow_int(whole, dtype)
     if source is BOOL or _fits(source, dtype):
         return convert(x, home)
-    if source.name == "int64":
-        raise DtypeError(f"int64 to {dtype} wraps around in torch, and this chip's cast of int64 doesn't")
+    if source.name == "int64":  # held in int32 where it is known to fit
+        return _narrow_int(x if x.carrier == "int32" else low_word(x), dtype)
     return _narrow_int(convert(x, home_carrier(source)), dtype)
 
 

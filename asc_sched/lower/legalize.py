@@ -11,14 +11,16 @@ import math
 
 import attrs
 
-from asc_sched.errors import DtypeError
-from asc_sched.lang.dtypes import BOOL, FLOAT16, FLOAT32, DType, Kind
+from asc_sched.lang.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, DType, Kind
 from asc_sched.lang.graph import Node
 from asc_sched.lang.infer import TypedGraph
 from asc_sched.lower.convert import FILLED, constant, convert, filled, home_carrier, to_dtype
 from asc_sched.lower.program import Immediate, Program, ProgramBuilder, ScalarRef
+from asc_sched.lower.ranges import INT32 as INT32_RANGE
+from asc_sched.lower.ranges import fits, integer_ranges
 from asc_sched.lower.registers import Operand, Reg, fill
 from asc_sched.lower.rules import EXACT, SINGLE_ROUNDING, find_rule
+from asc_sched.lower.wide import Words, extend, join, split
 
 
 def legalize(typed: TypedGraph) -> Program:
@@ -35,8 +37,10 @@ class Legalizer:
         self.build = ProgramBuilder()
         self._forms: dict[tuple[int, str], Reg] = {}
         self._home: dict[int, str] = {}
-        self._users = _users(typed)
+        self.users = _users(typed)
         self._exact = exact_float16(typed)
+        self._ranges = integer_ranges(typed)
+        self._words: dict[int, Words] = {}
 
     def run(self) -> Program:
         loaded = {self.build.load(name, gm_carrier(dtype)) for name, dtype in self.typed.input_dtypes.items()}
@@ -74,9 +78,37 @@ class Legalizer:
         dtype = type_.operands or type_.dtype
         if dtype.kind is not Kind.FLOAT and type_.dtype.is_float:
             dtype = FLOAT32  # torch's float functions of integers
+        if dtype is INT64 and self._is_small(index, node):
+            return INT32
         if not dtype.is_half:
             return dtype
         return FLOAT16 if dtype is FLOAT16 and self._native_float16(index, node) else FLOAT32
+
+    def _is_small(self, index: int, node: Node) -> bool:
+        """Whether int32 holds an int64 function's operands and result."""
+        operands = node.args[1:] if node.fn == "where" else node.args
+        result = () if self.typed.types[index].dtype is BOOL else (index,)
+        return all(self.typed.types[i].dtype is BOOL or fits(self._ranges[i], INT32_RANGE) for i in (*operands, *result))
+
+    def words(self, index: int) -> Words:
+        """An int64 node as two int32 words."""
+        register = self.as_dtype(index, INT64)
+        if register.index not in self._words:
+            small = fits(self._ranges[index], INT32_RANGE)
+            node = self.graph.nodes[index]
+            if small and node.fn == "const":
+                self._words[register.index] = extend(fill(self.build, "int32", int(node.attr)))  # type: ignore[arg-type]
+            elif small and node.fn != "input" and (index, "int32") in self._forms:
+                self._words[register.index] = extend(self._forms[index, "int32"])
+            else:
+                self._words[register.index] = split(register)
+        return self._words[register.index]
+
+    def join(self, words: Words) -> Reg:
+        """Two words as an int64 register, which remembers them."""
+        register = join(words)
+        self._words[register.index] = words
+        return register
 
     def _native_float16(self, index: int, node: Node) -> bool:
         """Whether float16 instructions give the value rounded once: see the module's docstring."""
@@ -85,7 +117,7 @@ class Legalizer:
             return False
         if self.typed.types[index].dtype is BOOL:
             return True
-        return index in self._exact or self._users[index] <= {"output", "cast float16"}
+        return index in self._exact or self.users[index] <= {"output", "cast float16"}
 
     def form(self, index: int, carrier: str) -> Reg:
         """The register with node `index` as `carrier`: the same number, rounded where a float can't hold it."""
@@ -159,6 +191,14 @@ class Call:
             return self.lower.form(index, self.carrier)
         return self.lower.as_dtype(index, self.dtype)
 
+    def words(self, k: int) -> Words:
+        """Argument k, an int64, as two int32 words."""
+        return self.lower.words(self.node.args[k])
+
+    def join(self, words: Words) -> Reg:
+        """An int64 result given by its words."""
+        return self.lower.join(words)
+
     def operand(self, k: int) -> Operand:
         """Argument k as a number where an instruction can take it as its immediate, else as a register."""
         found = self.lower.immediate(self.node.args[k], self.carrier, self._rounded)
@@ -171,6 +211,16 @@ class Call:
             return None
         assert isinstance(node.attr, (bool, int, float))
         return constant(node.attr, self.carrier)
+
+    def argument_is_input(self, k: int) -> bool:
+        """Whether argument k is a tensor as given (or rounded by a cast): a value of its dtype exactly."""
+        return self.lower.graph.nodes[self.node.args[k]].fn in ("input", "cast")
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the value is rounded to 16 bits at once, so that float32's last bits don't matter."""
+        lower = self.lower
+        return self.result.is_half and lower.users[self.index] <= {"output", f"cast {self.result}"}
 
     @property
     def _rounded(self) -> DType | None:
@@ -231,7 +281,3 @@ def _is_float16(value: object) -> bool:
     rounded = constant(value, "float16")
     return rounded == value or (math.isnan(float(value)) and math.isnan(rounded))
 
-
-def refuse(fn: str, dtype: DType, why: str) -> DtypeError:
-    """The error for what the chip can't do."""
-    return DtypeError(f"{fn} on {dtype} can't be computed exactly on this chip: {why}")

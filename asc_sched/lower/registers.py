@@ -93,6 +93,25 @@ class Reg:
         """Zeros come in from the left."""
         return self.emit("shift_right_logical", imm=bits)
 
+    def pattern(self, bits: int) -> Reg:
+        """A register of this float carrier filled with a bit pattern."""
+        width = 16 if self.carrier == "float16" else 32
+        return Reg(self.build, self.build.emit("duplicate_bits", self.carrier, imm=wrap(bits, width)))
+
+    def sign_bit(self) -> Reg:
+        """The sign alone: -0.0 or 0.0."""
+        return self & self.pattern(0x8000 if self.carrier == "float16" else 0x8000_0000)
+
+    def sign_one(self) -> Reg:
+        """1.0 with the sign of this register, also of its zeros and NaNs."""
+        return self.sign_bit() | 1.0
+
+    def on_bits(self, name: str, other: Reg | int, carrier: str) -> Reg:
+        """An int32 instruction (adds, add, sub, shift_left, shift_right) on the bits of floats."""
+        if isinstance(other, Reg):
+            return self.emit(f"bits_{name}", other, carrier=carrier)
+        return self.emit(f"bits_{name}", carrier=carrier, imm=other)
+
     # -- comparisons, as masks -------------------------------------------------------------------------------------
     def compare(self, mode: str, other: Operand) -> Reg:
         """A native comparison: LT GT EQ LE GE NE on floats, EQ on int32. All but NE are false where one is NaN."""
@@ -211,15 +230,13 @@ def _takes_scalar(carrier: str, value: Immediate) -> bool:
 
 
 def polynomial(x: Reg, coefficients: Sequence[float]) -> Reg:
-    """Horner's rule, highest power first."""
-    result: Reg | None = None
-    for c in coefficients:
-        if result is None:
-            first = c
-            result = x * 0.0 if len(coefficients) == 1 else x * first
-            continue
-        result = result + c
-        if c is not coefficients[-1]:
-            result = result * x
-    assert result is not None
+    """Horner's rule, highest power first; at least two coefficients."""
+    result = x * coefficients[0] + coefficients[1]
+    for c in coefficients[2:]:
+        result = result * x + c
     return result
+
+
+def with_sign(x: Reg, sign: Reg) -> Reg:
+    """The magnitude of `x` (which must not be negative) with the sign of `sign`."""
+    return x | sign.sign_bit()

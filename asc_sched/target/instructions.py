@@ -115,6 +115,25 @@ def _shifts() -> list[Instruction]:
     return rows
 
 
+def _on_bits() -> list[Instruction]:
+    """int32 instructions on the bits of floats: any operand may be a float32 seen as int32."""
+    rows = []
+    kinds = ("int32", "float32")
+    for dst_kind in kinds:
+        dst = _as("dst", dst_kind, "asc.int32")
+        for a_kind in kinds:
+            a = _as("0", a_kind, "asc.int32")
+            for name, ascendc in (("adds", "Adds"), ("shift_left", "ShiftLeft"), ("shift_right", "ShiftRight")):
+                call = f"asc.{name}({dst}, {a}, {{imm}}, {{count}})"
+                rows.append(Instruction(f"bits_{name}", (dst_kind, a_kind), call, ascendc, has_imm=True))
+            for b_kind in kinds:
+                b = _as("1", b_kind, "asc.int32")
+                for name, ascendc in (("add", "Add"), ("sub", "Sub")):
+                    call = f"asc.{name}({dst}, {a}, {b}, {{count}})"
+                    rows.append(Instruction(f"bits_{name}", (dst_kind, a_kind, b_kind), call, ascendc))
+    return rows
+
+
 def _casts() -> list[Instruction]:
     call = "asc.cast({dst}, {0}, asc.RoundMode.{mode}, {count})"
     pairs = [(dst, src) for src, dsts in CASTS.items() for dst in dsts]
@@ -231,6 +250,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = tuple(
     + _scalar("leaky_relu", "LeakyRelu", _FLOAT)
     + _bitwise()
     + _shifts()
+    + _on_bits()
     + _same("duplicate", "asc.duplicate({dst}, {imm}, {count})", "Duplicate", 0, _NUMBER, has_imm=True)
     + [
         Instruction(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Rule: TypeAlias = "Callable[[Call], Reg]"
 
-FAMILIES = ("arithmetic", "comparison")
+FAMILIES = ("arithmetic", "comparison", "rounding", "exponential", "hyperbolic", "trigonometric", "special", "power", "division", "integer64")
 
 _KIND = {Kind.FLOAT: "float", Kind.INT: "int", Kind.BOOL: "bool"}
 
@@ -29,8 +29,9 @@ RULES: dict[tuple[str, str], Rule] = {}
 # Functions that one float16 instruction (or a few that don't round) computes with a single rounding, and those that
 # don't round at all.
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
-EXACT = frozenset({"neg", "abs", "relu", "maximum", "minimum", "where"})
-SINGLE_ROUNDING = EXACT | COMPARISONS | {"add", "sub", "mul", "div", "sqrt"}
+EXACT = frozenset({"neg", "abs", "relu", "maximum", "minimum", "fmax", "fmin", "where", "sign", "copysign"})
+CLASSIFIED = frozenset({"isnan", "isinf", "isfinite", "isposinf", "isneginf", "signbit"})
+SINGLE_ROUNDING = EXACT | COMPARISONS | CLASSIFIED | {"add", "sub", "mul", "div", "sqrt", "leaky_relu"}
 
 
 def rule(names: str, kinds: str = "float") -> Callable[[Rule], Rule]:
@@ -52,6 +53,11 @@ def find_rule(fn: str, dtype: DType, result: DType) -> Rule:
         if found is not None:
             return found
     raise DtypeError(f"{fn} on {dtype} is not supported")
+
+
+def refuse(fn: str, dtype: DType, why: str) -> DtypeError:
+    """The error for what the chip can't do."""
+    return DtypeError(f"{fn} on {dtype} isn't supported: {why}")
 
 
 for _family in FAMILIES:

@@ -54,16 +54,6 @@ def _abs_int(call: Call) -> Reg:
     return _done(x.max(-x), call.dtype)
 
 
-@rule("exp")
-def _exp(call: Call) -> Reg:
-    return call.reg(0).exp()
-
-
-@rule("log")
-def _log(call: Call) -> Reg:
-    return call.reg(0).ln()
-
-
 @rule("sqrt")
 def _sqrt(call: Call) -> Reg:
     return call.reg(0).sqrt()
@@ -110,3 +100,26 @@ def _extreme_int(call: Call) -> Reg:
         a, b = b, a
     a = a if isinstance(a, Reg) else call.reg(0)
     return a.max(b) if call.node.fn == "maximum" else a.min(b)
+
+
+@rule("fmax fmin")
+def _number_extreme(call: Call) -> Reg:
+    """The other operand where one is NaN."""
+    a, b = call.reg(0), call.reg(1)
+    mode = "LT" if call.node.fn == "fmax" else "GT"
+    other = select(a.compare(mode, b), b, a)  # a where unordered
+    return select(a.is_number(), other, b)
+
+
+@rule("fmax fmin", "int")
+def _number_extreme_int(call: Call) -> Reg:
+    a, b = call.reg(0), call.operand(1)
+    return a.max(b) if call.node.fn == "fmax" else a.min(b)
+
+
+@rule("leaky_relu")
+def _leaky_relu(call: Call) -> Reg:
+    """One instruction, x * slope below 0; both sides agree on zeros, and NaN * slope is NaN."""
+    slope = call.operand(1)
+    assert not isinstance(slope, Reg)
+    return call.reg(0).emit("leaky_relu", imm=slope)

@@ -88,3 +88,13 @@ def _combine(kind: str, values: list[Reg]) -> Reg:
         return ~values[0]
     a, b = values
     return a & b if kind == "and" else a | b if kind == "or" else a ^ b
+
+
+@rule("add maximum fmax", "bool")
+def _either(call: Call) -> Reg:
+    return call.reg(0) | call.reg(1)
+
+
+@rule("mul minimum fmin", "bool")
+def _both(call: Call) -> Reg:
+    return call.reg(0) & call.reg(1)

@@ -1,0 +1,95 @@
+"""Exponentials and logarithms, from the chip's Exp and Ln."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from asc_sched.lower.registers import Reg, polynomial, select
+from asc_sched.lower.rules import coefficients, rule
+
+if TYPE_CHECKING:
+    from asc_sched.lower.legalize import Call
+
+LN2 = math.log(2)
+_ROUNDER = 1.5 * 2**23  # adding it leaves a whole number in the lowest bits of a float32
+INF = float("inf")
+
+
+@rule("exp")
+def _exp(call: Call) -> Reg:
+    return call.reg(0).exp()
+
+
+@rule("log")
+def _log(call: Call) -> Reg:
+    return call.reg(0).ln()
+
+
+@rule("log2 log10")
+def _log_base(call: Call) -> Reg:
+    base = 2 if call.node.fn == "log2" else 10
+    return call.reg(0).ln() * (1 / math.log(base))
+
+
+@rule("exp2")
+def _exp2(call: Call) -> Reg:
+    x = call.reg(0)
+    return (x * LN2).exp() if call.narrow else exp2(x)
+
+
+def exp2(x: Reg) -> Reg:
+    """2^n e^(f ln 2) with n + f = x: x ln 2 rounded once would cost 40 units in the last place near 128.
+
+    The scale 2^n is put together from the bits of n; below -126 it stays there and f takes the rest.
+    """
+    clipped = select(x > 127.0, 127.0, select(x < -126.0, -126.0, x))
+    shifted = clipped + (_ROUNDER + 127)
+    scale = shifted.on_bits("shift_left", 23, "float32")
+    f = x - (shifted - (_ROUNDER + 127))
+    return (f * LN2).exp() * scale
+
+
+@rule("expm1")
+def _expm1(call: Call) -> Reg:
+    x = call.reg(0)
+    if call.narrow:
+        near = ((x * (1 / 6) + 0.5) * x + 1.0) * x
+        return select(x.abs() < 0.0625, near, x.exp() - 1.0)
+    return expm1(x)
+
+
+def expm1(x: Reg) -> Reg:
+    """x + x^2 P(x) near 0, where exp(x) - 1 would cancel."""
+    near = (polynomial(x, coefficients.EXPM1) * x + 1.0) * x
+    return select(x.abs() < 0.5, near, x.exp() - 1.0)
+
+
+@rule("log1p")
+def _log1p(call: Call) -> Reg:
+    x = call.reg(0)
+    u, result = _log1p_parts(x)
+    # u is infinite or 0: no correction to make, and none that is a number
+    result = select(u.abs() < INF, select(u.differs(0.0), result, u.ln()), u.ln())
+    return select(x.abs() < 2.0**-25, x, result)  # also keeps the sign of zero
+
+
+def log1p(x: Reg) -> Reg:
+    """log(1 + x) for finite x > -1."""
+    return _log1p_parts(x)[1]
+
+
+def _log1p_parts(x: Reg) -> tuple[Reg, Reg]:
+    """u = 1 + x rounded, and ln(u) plus what the rounding lost, divided by u."""
+    u = x + 1.0
+    lost = x - (u - 1.0)
+    return u, u.ln() + lost / u
+
+
+@rule("logaddexp")
+def _logaddexp(call: Call) -> Reg:
+    """max + log1p(exp(-|a - b|)); equal infinities are themselves."""
+    a, b = call.reg(0), call.reg(1)
+    largest = select(a < b, b, a)
+    sum_ = largest + log1p((-((a - b).abs())).exp())
+    return select(a.equals(b), a + LN2, sum_)

@@ -1,0 +1,45 @@
+"""Error functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asc_sched.lower.registers import Reg, polynomial, select, with_sign
+from asc_sched.lower.rules import coefficients, rule
+
+if TYPE_CHECKING:
+    from asc_sched.lower.legalize import Call
+
+
+@rule("erf")
+def _erf(call: Call) -> Reg:
+    return erf(call.reg(0))
+
+
+def erf(x: Reg) -> Reg:
+    """x + x P(x^2) near 0, 1 - exp(-P(|x|)) beyond, 1 from 4 on."""
+    a = x.abs()
+    near = _erf_near(x)
+    far = 1.0 - (-polynomial(select(a > 4.0, 4.0, a), coefficients.ERF_TAIL)).exp()
+    return select(a < 0.9, near, with_sign(far.abs(), x))
+
+
+def _erf_near(x: Reg) -> Reg:
+    return polynomial(x * x, coefficients.ERF) * x + x
+
+
+@rule("erfc")
+def _erfc(call: Call) -> Reg:
+    """t P(t) exp(-a^2) for a = |x|, t = 2 / (2 + a); 2 minus that for negative x; 1 - erf(x) near 0.
+
+    a^2 is taken apart into h^2 (exact: h has 12 bits) and (a - h)(a + h), or its rounding would show in exp.
+    """
+    x = call.reg(0)
+    a = x.abs()
+    a = select(a > 11.0, 11.0, a)
+    t = 2.0 / (a + 2.0)
+    h = a & a.pattern(0xFFFF_F000)
+    tail = polynomial(t, coefficients.ERFCX) * t * (-(h * h)).exp()
+    tail = tail + tail * (((h - a) * (h + a)).exp() - 1.0)
+    far = select(x < 0.0, 2.0 - tail, tail)
+    return select(a < 0.7, 1.0 - _erf_near(x), far)
