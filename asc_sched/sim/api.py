@@ -109,7 +109,7 @@ def stream(
     func = _kernel(asc_ir, entry)
     program = compile_kernel(func, True)
     values, _ = _bind(func, args, frozenset(), need_data=False)
-    recorder = RecordingCore(core, core_num, target, Findings(()), _names(func))
+    recorder = RecordingCore(core, core_num, target, Findings((), quiet=True), _names(func))
     for _ in program.iterate(recorder, values):
         if recorder.records:
             yield from recorder.records

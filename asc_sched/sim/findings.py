@@ -18,12 +18,15 @@ log = logging.getLogger("asc_sched.sim")
 class Findings:
     """What a run found: decides whether a finding stops it, and keeps those that don't, once per place."""
 
-    def __init__(self, strict: bool | Collection[str], sources: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, strict: bool | Collection[str], sources: Mapping[str, str] | None = None, *, quiet: bool = False
+    ) -> None:
         if not isinstance(strict, bool):
             unknown = sorted(set(strict) - set(errors.CHECKS))
             if unknown:
                 raise ArgumentError(f"unknown checks {unknown}; there are {', '.join(sorted(errors.CHECKS))}")
         self._strict = strict
+        self._quiet = quiet
         self._sources = {name: text.splitlines() for name, text in (sources or {}).items()}
         self.warnings: list[HardwareError] = []
         self._seen: set[tuple[str, Loc]] = set()
@@ -48,4 +51,5 @@ class Findings:
         if key not in self._seen:
             self._seen.add(key)
             self.warnings.append(finding)
-            log.warning("%s: %s", finding.check, finding)
+            if not self._quiet:
+                log.warning("%s: %s", finding.check, finding)

@@ -265,7 +265,7 @@ def _group(
     plan = _Plan()
     var = Var("core", (), lo, hi)
     for _ in range(_MAX_PASSES):
-        core = OutlineCore(lo, core_num, target, Findings(()), names)
+        core = OutlineCore(lo, core_num, target, Findings((), quiet=True), names)
         if lo < hi:
             core.number = make(0, ((var, 1),))  # type: ignore[assignment]
         try:
