@@ -38,9 +38,10 @@ class Stopped(Exception):
 class Station:
     """A place for one worker at a time. `lower` and `close` are for one thread at a time, `stop` is for any."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_growth_kib: int = MAX_GROWTH_KIB) -> None:
         self._worker: Worker | None = None
         self._stopped = False
+        self._max_growth_kib = max_growth_kib
 
     def lower(self, request: LowerRequest, time_limit_s: float | None = None) -> Lowered:
         """Lower one kernel. Raises `CompileError`, `WorkerCrashError`, `BackendError` (no pyasc here)."""
@@ -71,7 +72,7 @@ class Station:
 
     def _ready_worker(self) -> Worker:
         worker = self._worker
-        if worker is not None and worker.alive and worker.rss_kib - worker.first_rss_kib < MAX_GROWTH_KIB:
+        if worker is not None and worker.alive and worker.rss_kib - worker.first_rss_kib < self._max_growth_kib:
             return worker
         self.close()
         if self._stopped:

@@ -29,9 +29,12 @@ COMMANDS = {
     "run": "run",
     "show": "show",
     "ops": "ops",
+    "sim": "sim",
     "doctor": "doctor",
     "twin": "twin",
     "export": "export",
+    "build": "build",
+    "check": "check",
 }
 
 

@@ -81,7 +81,7 @@ def build(
     *,
     jobs: int | None = None,
     executor: Executor | str | None = None,
-    cache: Cache | None | Literal["default"] = "default",
+    cache: Cache | Literal["default"] | None = "default",
     watcher: Watcher | None = None,
 ) -> BuildReport:
     """Build a library into the folder `out`: only what isn't there already, or has changed.
@@ -245,8 +245,9 @@ def _result(future: Future[dict[str, Any]]) -> dict[str, Any]:
     except AscSchedError:
         raise
     except (BrokenExecutor, CancelledError) as error:
-        raise BackendError(f"the executor stopped: {error or type(error).__name__}; run the build again to go on") from None
+        told = str(error) or type(error).__name__
+        raise BackendError(f"the executor stopped: {told}; run the build again to go on") from None
     except ImportError as error:
-        raise BackendError(f"the executor's workers can't import asc_sched: {error}; install it on every machine") from None
+        raise BackendError(f"the executor's workers lack something ({error}): install asc_sched everywhere") from None
     except Exception as error:
         return {"failed": {"error": type(error).__name__, "message": str(error)}}

@@ -20,10 +20,14 @@ import attrs
 
 from asc_sched.build import failures
 from asc_sched.build.pool import LOOK_AHEAD, usable_cpus
-from asc_sched.build.service import Station, Stopped, default_time_limit_s
+from asc_sched.build.service import MAX_GROWTH_KIB, Station, Stopped, default_time_limit_s
 from asc_sched.errors import BackendError, CompileError, LibraryError
 
 PRODUCE = "asc_sched.library.produce:produce"
+VERIFY = "asc_sched.library.verify:verify"
+#: Growth after which a worker is replaced: of one that runs pyasc, which keeps some of every kernel; and of one that
+#: runs kernels, which needs torch and the kernels' tensors and leaks nothing.
+_GROWTH_KIB = {PRODUCE: MAX_GROWTH_KIB, VERIFY: 1 << 40}
 
 
 class _Stations:
@@ -35,36 +39,39 @@ class _Stations:
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[Station] = []
+        self._idle: list[tuple[str, Station]] = []
         self._busy: set[Station] = set()
 
     @contextlib.contextmanager
-    def take(self) -> Iterator[Station]:
+    def take(self, function: str) -> Iterator[Station]:
         with self._lock:
-            station = self._idle.pop() if self._idle else Station()
+            found = next((i for i in self._idle if i[0] == function), None)
+            if found is not None:
+                self._idle.remove(found)
+            station = Station(_GROWTH_KIB[function]) if found is None else found[1]
             self._busy.add(station)
         try:
             yield station
         except Stopped:
-            station.close()
             with self._lock:
                 self._busy.discard(station)
+            station.close()
             raise
         except BaseException:
-            self._give_back(station)
+            self._give_back(function, station)
             raise
-        self._give_back(station)
+        self._give_back(function, station)
 
-    def _give_back(self, station: Station) -> None:
+    def _give_back(self, function: str, station: Station) -> None:
         with self._lock:
             self._busy.discard(station)
-            self._idle.append(station)
+            self._idle.append((function, station))
 
     def close(self) -> None:
         """End the workers that have nothing to do."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for station in idle:
+        for _, station in idle:
             station.close()
 
     def stop(self) -> None:
@@ -86,7 +93,7 @@ def run_job(function: str, name: str, job: str) -> dict[str, Any]:
     text. Raises `BackendError` where no worker can be started.
     """
     try:
-        with stations.take() as station:
+        with stations.take(function) as station:
             answer = station.ask({"call": function, "argument": {"job": job}}, name, None, default_time_limit_s())
         if not answer["ok"]:
             raise failures.refusal(name, f"{name}.py", None, answer)
@@ -99,11 +106,10 @@ def run_job(function: str, name: str, job: str) -> dict[str, Any]:
 
 @attrs.frozen
 class Crew:
-    """An executor with what a build must know of it: how many jobs keep it busy, and how to end it."""
+    """An executor with what a build must know of it: how many jobs it does at once."""
 
     executor: Executor
     width: int
-    owned: bool
 
     @property
     def in_flight(self) -> int:
@@ -128,16 +134,16 @@ def open_crew(executor: Executor | str | None, jobs: int | None) -> Iterator[Cre
         with _local(jobs or usable_cpus()) as crew:
             yield crew
         return
-    if not isinstance(executor, Executor) and not hasattr(executor, "submit"):
+    if not isinstance(executor, Executor):
         raise LibraryError(f"executor={executor!r} is neither an address nor a concurrent.futures.Executor")
-    yield Crew(executor, jobs or getattr(executor, "_max_workers", None) or usable_cpus(), owned=False)
+    yield Crew(executor, jobs or getattr(executor, "_max_workers", None) or usable_cpus())
 
 
 @contextlib.contextmanager
 def _local(jobs: int) -> Iterator[Crew]:
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="asc_sched-library")
     try:
-        yield Crew(pool, jobs, owned=True)
+        yield Crew(pool, jobs)
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         stations.stop()
@@ -168,8 +174,8 @@ def _dask(address: str, jobs: int | None) -> Iterator[Crew]:
     try:
         threads = sum(client.nthreads().values())
         if not threads:
-            raise BackendError(f"the dask cluster at {match[1]}:{match[2]} has no workers; start some with `dask worker`")
+            raise BackendError(f"the dask cluster at {match[1]}:{match[2]} has no workers; start some: dask worker")
         # Every job is a task of its own; one whose worker dies is given to another by the scheduler.
-        yield Crew(client.get_executor(pure=False), jobs or threads, owned=True)
+        yield Crew(client.get_executor(pure=False), jobs or threads)
     finally:
         client.close()

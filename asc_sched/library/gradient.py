@@ -183,7 +183,7 @@ def _index(builder: GraphBuilder, value: Operand) -> int:
     return value.index if isinstance(value, Value) else builder.add("const", (), value)
 
 
-# -- rules: (gradient, result, which arguments need one, *arguments) -> one gradient or None per argument ---------------
+# -- rules: (gradient, result, which arguments need one, *arguments) -> one gradient or None per argument -----------
 Rule: TypeAlias = "Callable[..., tuple[Any, ...]]"
 
 #: Piecewise constant: torch's gradient is zero.
@@ -227,13 +227,13 @@ def _log(x: Any) -> float:
     return math.log(x) if x > 0 else math.nan
 
 
-def _choose(keeps_first: str) -> Rule:
-    """maximum and minimum: equal arguments share the gradient; `keeps_first` is the comparison that picks the second."""
+def _choose(second: str) -> Rule:
+    """maximum and minimum: equal arguments share the gradient; `second` is the comparison that picks the second."""
 
     def rule(g: Any, r: Any, need: tuple[bool, ...], x: Any, y: Any) -> tuple[Any, ...]:
-        other = {"lt": "gt", "gt": "lt"}[keeps_first]
+        other = {"lt": "gt", "gt": "lt"}[second]
         shared = _fn("where", _fn("eq", x, y), g / 2, g)
-        return _zero_where(_fn(keeps_first, x, y), shared), _zero_where(_fn(other, x, y), shared)
+        return _zero_where(_fn(second, x, y), shared), _zero_where(_fn(other, x, y), shared)
 
     return rule
 

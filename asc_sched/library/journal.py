@@ -74,7 +74,7 @@ class OutputFolder:
             if others and not self.state.is_dir():
                 shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
                 raise LibraryError(
-                    f"{self.path} has other things in it ({shown}) and no library was built there; choose an empty folder"
+                    f"{self.path} has other things in it ({shown}), and no library was built there; choose an empty one"
                 )
             self.state.mkdir(exist_ok=True)
         except FileExistsError:
@@ -96,7 +96,8 @@ class OutputFolder:
                 break
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EINTR):
-                    warn_once(f"lock {path}", f"{path} can't be locked ({error.strerror}): don't build into it twice at once")
+                    told_why = f"{path} can't be locked ({error.strerror}): don't build into it twice at once"
+                    warn_once(f"lock {path}", told_why)
                     break
             if not told:
                 told = True
@@ -209,7 +210,7 @@ class OutputFolder:
                 name = path.relative_to(self.path).as_posix()
                 if name not in keep and (path.suffix in (".py", ".cpp", ".mlir") or path.name.endswith(TEMP_SUFFIX)):
                     stale.add(name)
-        folders = set()
+        folders: set[Path] = set()
         for name in sorted(stale):
             path = self._placed(name)
             with contextlib.suppress(OSError):

@@ -164,13 +164,14 @@ def _backward(entry: OpEntry, analyses: list[Analysis]) -> dict[str, Operator]:
         if a.gradient is not None and a.gradient.typed is not None:
             groups.setdefault(_signature(a.gradient.typed), []).append(a.gradient.typed)
     schedules = ("tuned",) if "tuned" in entry.schedules else ("auto",)
-    result = {}
+    result: dict[str, Operator] = {}
     for signature, members in groups.items():
         # The first combination's derivative has the plain name; others occur only where dtypes are mixed.
         suffix = "" if not result else f"_{digest(signature)[:8]}"
         name = f"{entry.name}_backward{suffix}"
         usable = torch_name(name)
-        variants = [Variant(t, _kernels(usable, t, entry, schedules), None, None, "it is a derivative") for t in members]
+        why = "it is a derivative"
+        variants = [Variant(t, _kernels(usable, t, entry, schedules), None, None, why) for t in members]
         graph = graph_from_json(members[0].graph)
         result[signature] = _operator(usable, name, f"The derivative of {entry.name}.", True, graph, variants)
     return result

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def produce(argument: Mapping[str, Any]) -> dict[str, Any]:
     """Generate and lower the kernel of ``argument["job"]``, and time it on the model.
 
-    Gives ``source``, ``asc_ir``, ``ascendc`` and ``record`` (its part of the manifest), or ``failed``: the error's class
+    Gives ``source``, ``asc_ir``, ``ascendc`` and ``record`` (its part of the manifest), or ``failed``: an error's class
     and text.
     """
     from asc_sched.build import lowering

@@ -54,9 +54,9 @@ class Library:
     """A library of operators: which ops, for which dtypes, sizes, targets and schedules.
 
     - `name`: of the Python package and of the namespace ``torch.ops.<name>``.
-    - `ops`: names of the catalogue (also patterns, ``"*"`` for all of it), `Op`s, functions declared with `@op`, or
-      tables with any of ``name``, ``op`` or ``expr`` (a declaration as text, with ``inputs``, ``scalars``), ``doc``, and
-      own ``dtypes``, ``shapes``, ``targets``, ``schedules``, ``gradients``.
+    - `ops`: names of the catalogue (also patterns, ``"*"`` for all of it), `Op`s, functions, or tables with any of
+      ``name``, ``op`` or ``expr`` (a declaration as text, with ``inputs``, ``scalars``), ``doc``, and their own
+      ``dtypes``, ``shapes``, ``targets``, ``schedules``, ``gradients``.
     - `dtypes`: names; one for all inputs, or a list with one per input (used for ops with that many inputs).
     - `shapes`: ``"dynamic"`` (a kernel of any size), or sizes such as ``"8192x8192"``.
     - `schedules`: ``"auto"``, ``"tuned"``, `Schedule`s or tables of their fields.
@@ -151,7 +151,8 @@ def _entries(where: str, given: Any, common: Mapping[str, Any]) -> list[OpEntry]
             )
     named = _declaration(where, given)
     if "name" in given and len(named) > 1:
-        raise LibraryError(f"{where}: {given['op']!r} names {len(named)} ops, which can't all be called {given['name']!r}")
+        several = f"{given['op']!r} names {len(named)} ops"
+        raise LibraryError(f"{where}: {several}, which can't all be called {given['name']!r}")
     return [_entry(_op_name(where, given.get("name", n)), o, where, given, common) for n, o in named]
 
 
@@ -203,16 +204,17 @@ def _declared(where: str, make: Any) -> Op:
 
 
 def _from_catalogue(where: str, name: Any) -> list[tuple[str, Op]]:
-    from asc_sched.ops import catalogue
+    from asc_sched import ops
 
-    known = catalogue()
+    known: dict[str, Op] = ops.catalogue()
     if not isinstance(name, str):
         raise LibraryError(f"{where}: op={name!r}: the name of a catalogue op is a text")
     if name in known:
         return [(name, known[name])]
     found = fnmatch.filter(known, name) if re.search(r"[*?\[]", name) else []
     if not found:
-        raise LibraryError(f"{where}: no op {name!r} in the catalogue{nearest(name, known)} (`asc-sched ops` lists all)")
+        hint = nearest(name, known)
+        raise LibraryError(f"{where}: no op {name!r} in the catalogue{hint} (`asc-sched ops` lists all)")
     return [(n, known[n]) for n in found]
 
 
@@ -283,7 +285,7 @@ def _targets(where: str, given: Any) -> tuple[str, ...]:
         except AscSchedError as error:
             raise LibraryError(f"{where}[{i}]: {error}") from None
         if isinstance(target, Target) and target != TARGETS[target.name]:
-            raise LibraryError(f"{where}[{i}]: a library is built for chips as they are, not for a changed {target.name}")
+            raise LibraryError(f"{where}[{i}]: libraries are for chips as they are, not for a changed {target.name}")
     return _sorted_distinct(where, items, lambda t: t)
 
 

@@ -1,4 +1,4 @@
-"""What built kernels depend on besides their declaration: this package's own code, and the versions of pyasc and torch."""
+"""What built kernels depend on besides their declaration: this package's own code, the versions of pyasc and torch."""
 
 from __future__ import annotations
 

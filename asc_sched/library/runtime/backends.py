@@ -101,7 +101,7 @@ def _torch_npu() -> Any:
         import torch_npu
     except ImportError as error:
         raise BackendError(
-            f"NPU tensors need torch_npu, which can't be imported ({error}): install the release that fits torch and CANN"
+            f"NPU tensors need torch_npu, which can't be imported ({error}): install the release that fits torch"
         ) from None
     return torch_npu
 
@@ -113,14 +113,14 @@ def _bind(target: str) -> None:
         from asc.lib import runtime as rt
         from asc.runtime import config
     except ImportError as error:
-        raise BackendError(f"kernels on the NPU need pyasc, which can't be imported ({error}): pip install pyasc") from None
+        raise BackendError(f"the NPU needs pyasc, which can't be imported ({error}): pip install pyasc") from None
     soc = str(rt.current_platform())
     if soc != target:
-        raise BackendError(f"this NPU is an {soc}, and the kernels were built for {target}; build the library for {soc}")
+        raise BackendError(f"this NPU is an {soc}, and the kernels are for {target}; build the library for {soc}")
     try:
         config.set_platform(config.Backend.NPU)
     except (RuntimeError, ValueError) as error:
-        raise BackendError(f"pyasc can't use the NPU: {error}; source CANN's set_env.sh, and see npu-smi info") from None
+        raise BackendError(f"pyasc can't use the NPU: {error}; source CANN's set_env.sh, see npu-smi info") from None
 
 
 @lru_cache(maxsize=1024)

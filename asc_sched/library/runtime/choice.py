@@ -40,7 +40,7 @@ class Variant:
         if found:
             return found[0] if len(found) == 1 else min(found, key=lambda k: modelled_us(k, total_length))
         sizes = sorted(n for t, n in self._fixed if t == target)
-        has = f"there are kernels for {', '.join(map(str, sizes))} elements" if sizes else "there is none for this target"
+        has = f"there are kernels for {', '.join(map(str, sizes))} elements" if sizes else "there is none at all"
         failed = f"; not built: {'; '.join(self.missing)}" if self.missing else ""
         raise NoKernelError(
             f"{self.operator} has no {', '.join(self.inputs)} kernel for {total_length} elements on {target}: "

@@ -107,11 +107,11 @@ def _check_clashes(library: BuiltLibrary, registry: Mapping[str, Any]) -> None:
     for loaded in registry.values():
         both = sorted(loaded["operators"] & set(library.operators)) if loaded["name"] == library.name else []
         if both:
+            others = f" and {len(both) - 1} others" if len(both) > 1 else ""
+            rebuilt = " (start Python anew after a rebuild)" if loaded["root"] == str(library.root) else ""
             raise ClashError(
-                f"two libraries define torch.ops.{library.name}.{both[0]}"
-                + (f" and {len(both) - 1} others" if len(both) > 1 else "")
-                + f": {loaded['root']}, loaded before, and {library.root}; load one of them, or build one under "
-                "another name" + (" (after a rebuild, start Python anew)" if loaded["root"] == str(library.root) else "")
+                f"two libraries define torch.ops.{library.name}.{both[0]}{others}: {loaded['root']}, loaded before, and "
+                f"{library.root}; load one of them, or build one under another name{rebuilt}"
             )
     namespace = getattr(torch.ops, library.name)
     for name in library.operators:

@@ -145,13 +145,14 @@ def _rounded(value: Any, dtype: str) -> Any:
 def _device(name: str, tensors: Sequence[torch.Tensor]) -> torch.device:
     devices = list(dict.fromkeys(t.device for t in tensors))
     if len(devices) > 1:
-        raise RuntimeError(f"{name}: Expected all tensors to be on the same device, found {' and '.join(map(str, devices))}")
+        found = " and ".join(map(str, devices))
+        raise RuntimeError(f"{name}: Expected all tensors to be on the same device, found {found}")
     return devices[0]
 
 
 def register(library: str, operators: Mapping[str, Operator], npu: bool) -> Any:
     """Define every operator under ``torch.ops.<library>``. The returned handle keeps the registrations alive."""
-    handle = torch.library.Library(library, "FRAGMENT")
+    handle: Any = torch.library.Library(library, "FRAGMENT")  # type: ignore[no-untyped-call]
     try:
         for operator in operators.values():
             _register(handle, operator, npu)
@@ -162,7 +163,7 @@ def register(library: str, operators: Mapping[str, Operator], npu: bool) -> Any:
     return handle
 
 
-def _register(handle: torch.library.Library, operator: Operator, npu: bool) -> None:
+def _register(handle: Any, operator: Operator, npu: bool) -> None:
     # The results' strides follow from the inputs', so a compiler must not change those behind the fake's back.
     strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
     handle.define(operator.schema, tags=(torch.Tag.pt2_compliant_tag, strides))
