@@ -110,8 +110,8 @@ def _check_clashes(library: BuiltLibrary, registry: Mapping[str, Any]) -> None:
             others = f" and {len(both) - 1} others" if len(both) > 1 else ""
             rebuilt = " (start Python anew after a rebuild)" if loaded["root"] == str(library.root) else ""
             raise ClashError(
-                f"two libraries define torch.ops.{library.name}.{both[0]}{others}: {loaded['root']}, loaded before, and "
-                f"{library.root}; load one of them, or build one under another name{rebuilt}"
+                f"two libraries define torch.ops.{library.name}.{both[0]}{others}: {loaded['root']}, loaded before, "
+                f"and {library.root}; load one of them, or build one under another name{rebuilt}"
             )
     namespace = getattr(torch.ops, library.name)
     for name in library.operators:
