@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.run: requirements.txt pyproject.toml tools/make_venv.sh
+$(VENV)/.run: requirements.txt pyproject.toml setup.py tools/make_venv.sh
 	@bash tools/make_venv.sh "$(VENV)" requirements.txt
 	touch $@
 
