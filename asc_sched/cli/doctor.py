@@ -13,16 +13,23 @@ from asc_sched.cli.common import emit_json
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def command(as_json: bool) -> None:
-    """Say what this machine has: pyasc, CANN, an NPU, a compiler; what each lack means and how to get it.
+    """Say what this machine has: pyasc, CANN, an NPU, compilers; what each lack means and how to get it; and which
+    backend kernels run on by default, and why.
 
     Exit code 0 when the main job (generate, compile, simulate) works here.
     """
+    from asc_sched.errors import BackendError
+    from asc_sched.run.backend import decide
     from asc_sched.run.doctor import examine
 
     findings = examine()
     ok = all(f.found for f in findings if f.needed)
     if as_json:
-        emit_json({"ok": ok, "findings": [attrs.asdict(f) for f in findings]})
+        try:
+            backend = attrs.asdict(decide())
+        except BackendError as error:
+            backend = {"name": None, "reason": str(error)}
+        emit_json({"ok": ok, "backend": backend, "findings": [attrs.asdict(f) for f in findings]})
     else:
         for f in findings:
             click.echo(f"{click.style('found  ' if f.found else 'missing', fg='green' if f.found else 'yellow')} "

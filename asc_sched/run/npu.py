@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -63,12 +62,15 @@ class NpuBackend(DeviceBackend):
         with guard:
             if device != runtime.device:
                 runtime = attrs.evolve(runtime, device=device)
+            if args is not None and launcher_choice() == "pyasc":
+                # pyasc's launcher waits for its own stream, whichever it launches on, and then frees what the kernel
+                # reads: it must be its own stream.
+                npu.current_stream(device).synchronize()
+                _jit(kernel, args, runtime, runtime.rt.current_stream())
+                return
             # Reading npu_stream waits until torch_npu's own queue of launches is empty, so it is read at each call.
             stream = int(npu.current_stream(device).npu_stream)
-            if args is not None and launcher_choice() == "pyasc":
-                _jit(kernel, args, runtime, ctypes.c_void_p(stream))
-            else:
-                self.launcher(kernel, runtime)(core_num, stream, values)
+            self.launcher(kernel, runtime)(core_num, stream, values)
 
 
 def _jit(kernel: Kernel, args: LaunchArgs, runtime: Runtime, stream: Any) -> None:

@@ -39,6 +39,7 @@ constexpr rtError_t kCoreFault = 507015;
 constexpr uint64_t kModelCtrlAddr = 255086295400448ULL;  // what pyasc passes on its Model backend
 constexpr uint32_t kMaxBlocks = 65535;
 constexpr size_t kAlign = 64;
+constexpr uint64_t kSlack = 512;
 constexpr unsigned char kUndefined = 0xFF;
 const char kBinaryMagic[] = "asc_sched twin kernel 1\n";
 
@@ -261,6 +262,7 @@ long long ask_device(const char *method, const std::string &text)
 
 // -- memory -----------------------------------------------------------------------------------------------------------
 // Bytes from an address to the end of what the host put there, or of its allocation; 0 if it is no device memory.
+// pyasc asks for kSlack bytes more than it needs and takes the first address that is a multiple of kSlack.
 uint64_t bytes_at(const State &s, uint64_t address)
 {
     auto exact = s.extents.find(address);
@@ -273,7 +275,11 @@ uint64_t bytes_at(const State &s, uint64_t address)
     }
     --after;
     uint64_t end = after->first + after->second;
-    return address < end ? end - address : 0;
+    if (address >= end) {
+        return 0;
+    }
+    bool first = address == (after->first + kSlack - 1) / kSlack * kSlack && after->second > kSlack;
+    return first ? after->second - kSlack : end - address;
 }
 
 bool within(const State &s, const void *pointer, uint64_t nbytes)

@@ -47,8 +47,8 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> NpuTens
     npu.current_stream()  # a device is set
     nbytes = max(1, torch.empty((), dtype=dtype).element_size() * torch.Size(shape).numel())
     pointer = ctypes.c_void_p()
-    _check(_library.rtMalloc(ctypes.byref(pointer), ctypes.c_uint64(nbytes), 0, 0), "rtMalloc")
-    memory = (ctypes.c_uint8 * nbytes).from_address(pointer.value or 0)
+    _check(_library.rtMalloc(ctypes.byref(pointer), ctypes.c_uint64(nbytes + 512), 0, 0), "rtMalloc")
+    memory = (ctypes.c_uint8 * nbytes).from_address(-(-(pointer.value or 0) // 512) * 512)
     flat = torch.frombuffer(memory, dtype=torch.uint8).view(dtype)
     return flat[: torch.Size(shape).numel()].view(shape).as_subclass(NpuTensor)
 
@@ -66,16 +66,18 @@ def to_cpu(tensor: NpuTensor) -> torch.Tensor:
 
 
 def _empty_strided(size: Any, stride: Any, dtype: Any = None, **_: Any) -> torch.Tensor:
-    flat = empty((torch.empty_strided(size, stride, device="meta").untyped_storage().nbytes() // 4,), torch.uint8)
-    return torch.as_strided(flat.view(dtype), size, stride).as_subclass(NpuTensor)
+    length = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    flat = empty((length,), dtype or torch.float32)
+    return torch.as_strided(flat, tuple(size), tuple(stride))
 
 
 def _empty(size: Any, dtype: Any = None, **_: Any) -> torch.Tensor:
     return empty(tuple(size), dtype or torch.float32)
 
 
-_kernels = torch.library.Library("aten", "IMPL")  # noqa: TOR901
+_kernels = torch.library.Library("aten", "IMPL")
 _kernels.impl("empty.memory_format", _empty, "PrivateUse1")
+_kernels.impl("empty_strided", _empty_strided, "PrivateUse1")
 
 
 class Stream:
@@ -151,3 +153,4 @@ class _Npu:
 
 
 npu = _Npu()
+torch._register_device_module("npu", npu)
