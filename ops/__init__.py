@@ -13,7 +13,10 @@ from typing import Any
 from asc_sched.declare import Op
 from asc_sched.errors import DeclarationError
 
-FAMILIES = ("arithmetic",)
+FAMILIES = (
+    "arithmetic", "rounding", "exponential", "trigonometric", "comparison", "logic", "cast", "activation", "gated",
+    "loss", "gradient", "optimizer", "quantize", "network",
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1)

@@ -14,8 +14,8 @@ __all__ = ["cast"]
 def __getattr__(name: str) -> Callable[..., Any]:
     if name in known_names() or name in DTYPES:
 
-        def function(*args: Any) -> Any:
-            return apply(name, *args)
+        def function(*args: Any, **keywords: Any) -> Any:
+            return apply(name, *args, **keywords)
 
         function.__name__ = name
         return function

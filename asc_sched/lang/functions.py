@@ -21,7 +21,8 @@ class Function:
     """A primitive: its name, number of arguments, the torch function that defines it, and how it is written.
 
     `torch_name` is looked up in `torch`, `torch.special` and `torch.nn.functional`, and called with `keywords`.
-    `tensors_only`: torch takes no Python number there, so one becomes a 0-d tensor first.
+    `tensors_only`: torch takes no Python number there, so one becomes a 0-d tensor first. `own_dtype`: it depends on
+    the dtype's limits, so 16-bit floating point isn't widened for it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Function:
     aliases: tuple[str, ...] = ()
     tensors_only: bool = False
     keywords: tuple[tuple[str, str], ...] = ()
+    own_dtype: bool = False
 
     @torch_name.default
     def _same_name(self) -> str:
@@ -97,6 +99,7 @@ _TABLE = (
     Function("eq", 2, "eq", "=="),
     Function("ne", 2, "ne", "!=", ("not_equal",)),
     Function("where", 3),
+    Function("finite", 1, "nan_to_num", own_dtype=True),
     *_plain("isnan isinf isfinite isposinf isneginf"),
     # logic and bits
     *_plain("logical_and logical_or logical_xor", 2, tensors_only=True),
@@ -116,6 +119,11 @@ _BY_NAME: dict[str, Function] = FUNCTIONS | {alias: f for f in _TABLE for alias 
 def find_function(name: str) -> Function | None:
     """The primitive of that name or alias, or None."""
     return _BY_NAME.get(name)
+
+
+def function_names() -> list[str]:
+    """Names and aliases of all primitives."""
+    return sorted(_BY_NAME)
 
 
 def check_arity(name: str, expected: int, got: int) -> None:

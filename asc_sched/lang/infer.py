@@ -80,14 +80,15 @@ def _constant_dtype(value: Any) -> DType:
 
 
 def _probe_key(graph: Graph, node: Node, type_: Type) -> tuple[str, Any]:
+    # The kind names the number's type: 1, 1.0 and True are one key to a cache.
     if node.fn == "const":
-        return ("number", node.attr)
+        return (type(node.attr).__name__, node.attr)
     if node.fn == "scalar":
-        return ("number", 1.0 if type_.dtype.is_float else 1)
+        return ("float", 1.0) if type_.dtype.is_float else ("int", 1)
     return ("zero_dim" if type_.zero_dim else "tensor", type_.dtype.name)
 
 
-@lru_cache(maxsize=16384, typed=True)
+@lru_cache(maxsize=16384)
 def _result(fn: str, probes: tuple[tuple[str, Any], ...]) -> tuple[str, bool, str]:
     import torch
 
@@ -120,7 +121,7 @@ def _common_dtype(torch: Any, args: list[Any]) -> str:
 
 
 def _probe(torch: Any, kind: str, value: Any) -> Any:
-    if kind == "number":
+    if kind in ("bool", "int", "float"):
         return value
     return torch.ones(() if kind == "zero_dim" else (1,), dtype=DTYPES[value].torch)
 

@@ -77,8 +77,10 @@ def _value(
     args = [values[a] for a in node.args]
     if not any(isinstance(a, torch.Tensor) for a in args):
         args[0] = torch.tensor(args[0])
-    args = as_tensors(torch, node.fn, args)
-    result = FUNCTIONS[node.fn].torch(*args)
+    function = FUNCTIONS[node.fn]
+    if function.own_dtype and dtype.is_half:
+        return _widen(function.torch(*(a.to(dtype.torch) for a in args)), dtype)
+    result = function.torch(*as_tensors(torch, node.fn, args))
     return result if dtype.is_half else result.to(dtype.torch)
 
 

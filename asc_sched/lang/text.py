@@ -178,7 +178,7 @@ class _Reader:
         if isinstance(node, ast.Compare):
             return [node.left, *node.comparators]
         if isinstance(node, ast.Call):
-            return node.args[:1] if self._is_cast(node) else node.args
+            return node.args[:1] if self._is_cast(node) else [*node.args, *(k.value for k in node.keywords if k.arg)]
         return []
 
     @staticmethod
@@ -244,12 +244,14 @@ class _Reader:
     def _call(self, node: ast.Call, args: list[Any]) -> Any:
         if not isinstance(node.func, ast.Name):
             raise self._error(node, "call functions by their plain name: exp(x)")
-        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
-            raise self._error(node, f"{node.func.id}() takes positional arguments only")
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            raise self._error(node, f"{node.func.id}() takes its arguments one by one, without *")
         if self._is_cast(node):
             dtype = node.args[1]
             name = dtype.id if isinstance(dtype, ast.Name) else getattr(dtype, "value", None)
             if not isinstance(name, str) or not is_dtype_name(name):
                 raise self._error(node, "cast(x, dtype) takes a dtype name as its second argument: cast(x, float16)")
             return cast(args[0], name)
-        return apply(node.func.id, *args)
+        names = [k.arg for k in node.keywords if k.arg]
+        plain = len(args) - len(names)
+        return apply(node.func.id, *args[:plain], **dict(zip(names, args[plain:], strict=True)))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import operator
 import reprlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from asc_sched.errors import DeclarationError
+from asc_sched.lang.composites import composite_names, find_composite
 from asc_sched.lang.dtypes import DType, get_dtype, is_dtype_name
-from asc_sched.lang.functions import FUNCTIONS, check_arity, find_function, unknown_function
+from asc_sched.lang.functions import FUNCTIONS, check_arity, find_function, function_names, unknown_function
 from asc_sched.lang.graph import Constant, GraphBuilder
 
 Operand: TypeAlias = "Value | Constant"
@@ -35,6 +37,12 @@ class Value:
         value = cast(self, dtype)
         assert isinstance(value, Value)
         return value
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """The language's functions as methods, as torch's tensors have them: ``x.exp()``, ``x.clamp(0, 6)``."""
+        if find_function(name) is None and find_composite(name) is None:
+            raise AttributeError(name)
+        return partial(apply, name, self)
 
     def __bool__(self) -> NoReturn:
         raise DeclarationError(
@@ -63,9 +71,9 @@ class Value:
         cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         name = getattr(func, "__name__", str(func))
-        if kwargs:
-            raise DeclarationError(f"torch.{name} with keyword arguments ({', '.join(kwargs)}) can't be traced")
-        return apply(name, *args)
+        # torch.nn.functional passes on all of its arguments; in place and out of place are the same here.
+        keywords = {k: v for k, v in (kwargs or {}).items() if not (k in ("inplace", "out") and not v)}
+        return apply(name, *args, **keywords)
 
 
 def _is_operand(value: object) -> bool:
@@ -102,13 +110,18 @@ for _method, _name in _UNARY.items():
 setattr(Value, "__pos__", lambda self: self)  # noqa: B010
 
 
-def apply(name: str, *args: Any) -> Any:
+def apply(name: str, *args: Any, **keywords: Any) -> Any:
     """The function `name` of `args`: a new expression, or a number when every argument is a number."""
     if is_dtype_name(name) and len(args) == 1:
         return cast(args[0], name)
+    macro = find_composite(name)
+    if macro is not None:
+        return macro(*(a if isinstance(a, str) else _operand(name, a) for a in args), **keywords)
     function = find_function(name)
     if function is None:
         raise unknown_function(name, known_names())
+    if keywords:
+        raise DeclarationError(f"{name}() takes positional arguments only, not {', '.join(keywords)}=")
     check_arity(name, function.arity, len(args))
     operands = [_operand(name, a) for a in args]
     builder = next((a._builder for a in operands if isinstance(a, Value)), None)
@@ -173,7 +186,7 @@ def fold(name: str, operands: Sequence[Any]) -> Constant:
 
 def known_names() -> list[str]:
     """The names that can be called in a declaration."""
-    return sorted(FUNCTIONS)
+    return sorted([*function_names(), *composite_names()])
 
 
 def _operand(name: str, value: Any) -> Any:

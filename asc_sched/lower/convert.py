@@ -9,7 +9,7 @@ import numpy as np
 from asc_sched.lang.dtypes import BOOL, DType
 from asc_sched.lower.program import ProgramBuilder
 from asc_sched.lower.registers import Reg, fill, select, wrap
-from asc_sched.lower.wide import fill64, low_word
+from asc_sched.lower.wide import choose, fill64, low_word
 
 _INT_BITS = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
 
@@ -127,26 +127,41 @@ def wrapped(x: Reg, dtype: DType) -> Reg:
     return x
 
 
-def to_dtype(x: Reg, source: DType, dtype: DType) -> Reg:
+def to_dtype(x: Reg, source: DType, dtype: DType, bounds: tuple[float, float] | None = None) -> Reg:
     """`x`, a value of dtype `source`, converted as torch's ``to``: integers wrap, floats go toward zero.
 
-    A float beyond the range of int32 (int64 for int64) saturates: the chip's rule, where C leaves it undefined.
+    `bounds` are known limits of a float's values other than NaN.
     """
     if dtype is BOOL:
         return convert(x, "mask")
     if dtype.is_float:
         return convert(x, dtype.name)
-    home = home_carrier(dtype)
     if source.is_float:
-        if dtype.name == "int64":
-            return convert(convert(x, "float32"), "int64")
-        whole = convert(x if x.carrier != "bfloat16" else convert(x, "float32"), "int32")
-        return _narrow_int(whole, dtype)
+        return _float_to_int(convert(x, "float32"), dtype, bounds)
     if source is BOOL or _fits(source, dtype):
-        return convert(x, home)
+        return convert(x, home_carrier(dtype))
     if source.name == "int64":  # held in int32 where it is known to fit
         return _narrow_int(x if x.carrier == "int32" else low_word(x), dtype)
     return _narrow_int(convert(x, home_carrier(source)), dtype)
+
+
+def _float_to_int(x: Reg, dtype: DType, bounds: tuple[float, float] | None) -> Reg:
+    """Toward zero; NaN and what is beyond int32 (int64 for int64) give its smallest number, as torch does on x86-64.
+
+    C leaves these undefined, and the chip saturates. Narrower dtypes get the lower bits of the int32.
+    """
+    if dtype.name == "int64":
+        return choose(x < 2.0**63, x.cast("int64", "TRUNC"), fill64(x.build, -(2**63)))
+    low, high = _int_limits(dtype)
+    if bounds is not None and low - 1 < bounds[0] and bounds[1] < high + 1 and dtype.itemsize < 4:
+        return select(x.is_number(), x, 0.0).cast("int16", "TRUNC")  # the lower bits of the smallest int32 are 0
+    whole = select(x < 2.0**31, x.cast("int32", "TRUNC"), -(2**31))
+    return _narrow_int(whole, dtype)
+
+
+def _int_limits(dtype: DType) -> tuple[int, int]:
+    bits = _INT_BITS[dtype.name]
+    return (0, 255) if dtype.name == "uint8" else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 def _fits(source: DType, dtype: DType) -> bool:

@@ -17,7 +17,7 @@ from asc_sched.lang.infer import TypedGraph
 from asc_sched.lower.convert import FILLED, constant, convert, filled, home_carrier, to_dtype
 from asc_sched.lower.program import Immediate, Program, ProgramBuilder, ScalarRef
 from asc_sched.lower.ranges import INT32 as INT32_RANGE
-from asc_sched.lower.ranges import fits, integer_ranges
+from asc_sched.lower.ranges import fits, float_bounds, integer_ranges
 from asc_sched.lower.registers import Operand, Reg, fill
 from asc_sched.lower.rules import EXACT, SINGLE_ROUNDING, find_rule
 from asc_sched.lower.wide import Words, extend, join, split
@@ -40,6 +40,7 @@ class Legalizer:
         self.users = _users(typed)
         self._exact = exact_float16(typed)
         self._ranges = integer_ranges(typed)
+        self._bounds = float_bounds(self.graph)
         self._words: dict[int, Words] = {}
 
     def run(self) -> Program:
@@ -87,8 +88,9 @@ class Legalizer:
     def _is_small(self, index: int, node: Node) -> bool:
         """Whether int32 holds an int64 function's operands and result."""
         operands = node.args[1:] if node.fn == "where" else node.args
-        result = () if self.typed.types[index].dtype is BOOL else (index,)
-        return all(self.typed.types[i].dtype is BOOL or fits(self._ranges[i], INT32_RANGE) for i in (*operands, *result))
+        return all(
+            self.typed.types[i].dtype is BOOL or fits(self._ranges[i], INT32_RANGE) for i in (*operands, index)
+        )
 
     def words(self, index: int) -> Words:
         """An int64 node as two int32 words."""
@@ -148,7 +150,7 @@ class Legalizer:
             return filled(self.build, home_carrier(dtype), constant(node.attr, dtype.name))
         key = (index, f"to {dtype}")
         if key not in self._forms:
-            self._forms[key] = to_dtype(self._own(index), self.typed.types[index].dtype, dtype)
+            self._forms[key] = to_dtype(self._own(index), self.typed.types[index].dtype, dtype, self._bounds[index])
         return self._forms[key]
 
     def immediate(self, index: int, carrier: str, dtype: DType | None = None) -> Immediate | None:

@@ -6,10 +6,11 @@ int64.
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 from asc_sched.lang.dtypes import DType
-from asc_sched.lang.graph import Node
+from asc_sched.lang.graph import Graph, Node
 from asc_sched.lang.infer import TypedGraph
 
 Range: TypeAlias = "tuple[int, int]"
@@ -77,9 +78,34 @@ def _combine(fn: str, args: list[Range]) -> Range | None:
         return _bit_limits(a, b, c, d)
     if fn == "bitwise_not":
         return ~b, ~a
+    if fn == "pow" and c == d and 0 <= c <= 63:
+        corners = [p**c for p in (a, b, 0 if a < 0 < b else a)]
+        return min(corners), max(corners)
     return None
 
 
 def _bit_limits(a: int, b: int, c: int, d: int) -> Range:
     bits = max(x.bit_length() for x in (a, b, c, d))
     return (0 if a >= 0 and c >= 0 else -(1 << bits)), (1 << bits) - 1
+
+
+# -- floats --------------------------------------------------------------------------------------------------------
+def float_bounds(graph: Graph) -> tuple[tuple[float, float] | None, ...]:
+    """Limits of nodes that are clamped by literals: what their numbers (not NaN) lie between."""
+    found: list[tuple[float, float] | None] = []
+    for node in graph.nodes:
+        found.append(_bounds(node, [found[a] for a in node.args]))
+    return tuple(found)
+
+
+def _bounds(node: Node, args: list[tuple[float, float] | None]) -> tuple[float, float] | None:
+    anything = (-math.inf, math.inf)
+    if node.fn == "const":
+        value = float(node.attr)  # type: ignore[arg-type]
+        return None if math.isnan(value) else (value, value)
+    if node.fn in ("floor", "ceil", "round", "trunc") and args[0] is not None and all(map(math.isfinite, args[0])):
+        return math.floor(args[0][0]), math.ceil(args[0][1])
+    if node.fn in ("maximum", "minimum"):
+        (a, b), (c, d) = (x if x is not None else anything for x in args)
+        return (max(a, c), max(b, d)) if node.fn == "maximum" else (min(a, c), min(b, d))
+    return None

@@ -105,6 +105,11 @@ def compare(a: Words, b: Words) -> Reg:
     return less(a.high, b.high) | (a.high.equals(b.high) & less_unsigned(a.low, b.low))
 
 
+def compare_unsigned(a: Words, b: Words) -> Reg:
+    """a < b for words seen as unsigned, as a mask."""
+    return less_unsigned(a.high, b.high) | (a.high.equals(b.high) & less_unsigned(a.low, b.low))
+
+
 def choose(mask: Reg, a: Reg, b: Reg) -> Reg:
     """`a` where the mask is set, else `b`, for int64: the mask spread over all 64 bits."""
     bits = select(mask, -1, 0, "int32").cast("int64")

@@ -60,7 +60,7 @@ def _run(program: Program, step: Step, held: Mapping[int, Array], length: int, s
         return _logic(row.name, srcs)
     if row.name == "duplicate" and row.dst == "mask":
         return np.full(length, imm != 0)
-    view, views, imm = _seen(row.call, out, srcs, imm)
+    view, views, imm = _seen(row.name.startswith("bitwise"), row.call, out, srcs, imm)
     name = row.name if row.name in ("select_scalar", "select_zero") else row.ascendc
     compute = BASIC["select_scalar"].compute if name != row.ascendc else _BY_NAME[name].compute
     mode = 0
@@ -79,15 +79,17 @@ def _logic(name: str, srcs: tuple[Array, ...]) -> Array:
     return srcs[0] & srcs[1] if name == "bitwise_and" else srcs[0] | srcs[1]
 
 
-def _seen(call: str, out: Array, srcs: tuple[Array, ...], imm: Any) -> tuple[Array, tuple[Array, ...], Any]:
+def _seen(
+    row_is_bitwise: bool, call: str, out: Array, srcs: tuple[Array, ...], imm: Any
+) -> tuple[Array, tuple[Array, ...], Any]:
     """Operands as the call sees them: reinterpreted where its text says so."""
 
     def view(hole: str, array: Array) -> Array:
         head = "{" + hole + "}.reinterpret_cast(asc."
         if head not in call:
-            return array
+            return array.view(np.int16) if row_is_bitwise and array.itemsize == 2 else array
         kind = call.split(head)[1].split(")")[0]
-        if len(array) * array.itemsize % np.dtype(kind).itemsize:  # an odd number of bytes: the last word's rest is void
+        if len(array) * array.itemsize % np.dtype(kind).itemsize:
             raise AssertionError("use an even number of 8-bit elements here")
         return array.view(kind)
 

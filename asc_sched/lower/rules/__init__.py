@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 Rule: TypeAlias = "Callable[[Call], Reg]"
 
-FAMILIES = ("arithmetic", "comparison", "rounding", "exponential", "hyperbolic", "trigonometric", "special", "power", "division", "integer64")
+FAMILIES = (
+    "arithmetic", "comparison", "rounding", "exponential", "hyperbolic", "trigonometric", "special", "power",
+    "division", "integer64",
+)  # fmt: skip
 
 _KIND = {Kind.FLOAT: "float", Kind.INT: "int", Kind.BOOL: "bool"}
 

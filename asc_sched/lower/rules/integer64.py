@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from asc_sched.lower import wide
-from asc_sched.lower.convert import convert
-from asc_sched.lower.registers import Reg, fill
+from asc_sched.lower.convert import convert, filled
+from asc_sched.lower.registers import Reg, fill, select
 from asc_sched.lower.rules import refuse, rule
+from asc_sched.lower.rules.division import is_negative
+from asc_sched.lower.wide import Words
 
 if TYPE_CHECKING:
     from asc_sched.lower.legalize import Call
@@ -89,43 +91,106 @@ def _where(call: Call) -> Reg:
     return wide.choose(mask, call.reg(1), call.reg(2))
 
 
+# -- shifts --------------------------------------------------------------------------------------------------------
 @rule("shift_left shift_right", "int64")
 def _shift(call: Call) -> Reg:
+    left = call.node.fn == "shift_left"
     amount = call.constant(1)
     if amount is None:
-        raise refuse(call.node.fn, call.dtype, "shifts of int64 take a literal number of bits")
-    left = call.node.fn == "shift_left"
+        return _tensor_shift(call, left)
     if not 0 <= amount < 64:
-        amount = 63
         if left:
             return wide.fill64(call.build, 0)
+        amount = 63
     if amount == 0:
         return call.reg(0)
     return call.join((wide.shift_left if left else wide.shift_right)(call.words(0), int(amount)))
 
 
-@rule("floor_div remainder", "int64")
+def _tensor_shift(call: Call, left: bool) -> Reg:
+    """One shift per bit of the amount; beyond 63 nothing is left but the sign of a right shift."""
+    x, amount = call.words(0), call.words(1)
+    sign = x.high.like(0) if left else x.high >> 31
+    outside = convert(amount.low & ~63, "mask") | convert(amount.high, "mask")
+    for bit in (1, 2, 4, 8, 16, 32):
+        moved = (wide.shift_left if left else wide.shift_right)(x, bit)
+        x = _choose(convert(amount.low & bit, "mask"), moved, x)
+    return call.join(_choose(outside, Words(sign, sign), x))
+
+
+def _choose(mask: Reg, a: Words, b: Words) -> Words:
+    return Words(select(mask, a.low, b.low), select(mask, a.high, b.high))
+
+
+# -- division ------------------------------------------------------------------------------------------------------
+@rule("floor_div remainder trunc_div fmod", "int64")
 def _division(call: Call) -> Reg:
+    fn = call.node.fn
+    floor = fn in ("floor_div", "remainder")
     literal = call.constant(1)
-    if literal is None or literal <= 0 or int(literal) & (int(literal) - 1):
-        raise refuse(call.node.fn, call.dtype, "int64 is divided by literal powers of two only; cast to int32 or float32")
-    bits = int(literal).bit_length() - 1
+    if floor and literal is not None and literal > 0 and int(literal) & (int(literal) - 1) == 0:
+        return _by_power_of_two(call, int(literal).bit_length() - 1)
+    quotient, rest = _divide(call, call.words(0), call.words(1), call.reg(1), floor)
+    return call.join(quotient if fn.endswith("div") else rest)
+
+
+def _divide(call: Call, x: Words, y: Words, divisor: Reg, floor: bool) -> tuple[Words, Words]:
+    """Quotients of floats, each of what the last one left: a float32 quotient takes 22 bits off; one correction."""
+    fy = divisor.cast("float32", "RINT")
+    zero = wide.extend(x.low.like(0))
+    quotient, rest = zero, x
+    for _ in range(4):
+        part = wide.split((wide.join(rest).cast("float32", "RINT") / fy).cast("int64", "TRUNC"))
+        quotient = wide.add(quotient, part)
+        rest = wide.subtract(rest, wide.multiply(part, y))
+    # Now |rest| < 2 |y|. Its sign must be the divisor's (the dividend's when truncated), and it less than |y|.
+    wanted = is_negative(y.high) if floor else is_negative(x.high)
+    for _ in range(2):
+        quotient, rest = _correct(quotient, rest, y, wanted)
+    return quotient, rest
+
+
+def _correct(quotient: Words, rest: Words, y: Words, wanted: Reg) -> tuple[Words, Words]:
+    """One step of the divisor towards the rest's place: 0 <= rest < |y| with the wanted sign."""
+    zero, one = wide.extend(rest.low.like(0)), wide.extend(rest.low.like(1))
+    negative_y = is_negative(y.high)
+    nonzero = ~(rest.low.equals(0) & rest.high.equals(0))
+    below = nonzero & (is_negative(rest.high) ^ wanted)  # on the wrong side of 0
+    size = _choose(negative_y, wide.subtract(zero, y), y)
+    magnitude = _choose(is_negative(rest.high), wide.subtract(zero, rest), rest)
+    above = ~below & ~wide.compare_unsigned(magnitude, size)  # -2^63 has no positive twin
+    # Moving the rest up by |y| lowers a quotient by a positive divisor, and so on.
+    up = (below & ~wanted) | (above & wanted)
+    down = (below & wanted) | (above & ~wanted)
+    step = _choose(up, size, _choose(down, wide.subtract(zero, size), zero))
+    minus = wide.subtract(zero, one)
+    raised, lowered = (up & negative_y) | (down & ~negative_y), (up & ~negative_y) | (down & negative_y)
+    count = _choose(raised, one, _choose(lowered, minus, zero))
+    return wide.add(quotient, count), wide.add(rest, step)
+
+
+def _by_power_of_two(call: Call, bits: int) -> Reg:
     if bits == 0:
         return call.reg(0) if call.node.fn == "floor_div" else wide.fill64(call.build, 0)
     if call.node.fn == "floor_div":
         return call.join(wide.shift_right(call.words(0), bits))
-    return call.reg(0) & _low_bits(call, bits)
+    return call.reg(0) & filled(call.build, "int64", (1 << bits) - 1)
 
 
-def _low_bits(call: Call, bits: int) -> Reg:
-    """An int64 with the lowest bits set, joined from parts that float32 holds."""
-    found = wide.fill64(call.build, (1 << min(bits, 24)) - 1)
-    for start in range(24, bits, 24):
-        stop = min(bits, start + 24)
-        found = found | wide.fill64(call.build, ((1 << stop - start) - 1) << start)
-    return found
-
-
-@rule("trunc_div fmod pow", "int64")
-def _refused(call: Call) -> Reg:
-    raise refuse(call.node.fn, call.dtype, "the chip has no division or power of int64; cast to int32 or float32")
+# -- powers --------------------------------------------------------------------------------------------------------
+@rule("pow", "int64")
+def _power(call: Call) -> Reg:
+    exponent = call.constant(1)
+    if exponent is None:
+        raise refuse("pow", call.dtype, "a tensor of exponents would take 63 multiplications of int64; cast to int32")
+    n = int(exponent)
+    if n == 0:
+        return wide.fill64(call.build, 1)
+    result, factor = None, call.words(0)
+    while n:
+        if n & 1:
+            result = factor if result is None else wide.multiply(result, factor)
+        n >>= 1
+        factor = wide.multiply(factor, factor) if n else factor
+    assert result is not None
+    return call.join(result)

@@ -140,7 +140,7 @@ def _log_two(a: Reg) -> tuple[Reg, Reg]:
 def _exp_product(y: Reg, infinite_log: Reg, high: Reg, low: Reg) -> Reg:
     """exp(y (high + low)); `infinite_log` is `high` with the infinities of log(0) and log(inf)."""
     exponent = y * infinite_log
-    p, p_low = _product(y, high)
+    p_low = _product(y, high)[1]
     correction = p_low + y * low
     usable = exponent.abs() < 200.0  # beyond, exp is 0 or infinite (and the correction no number)
     correction = select(usable, correction, 0.0)

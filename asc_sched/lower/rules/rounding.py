@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from asc_sched.lower.convert import convert
 from asc_sched.lower.registers import Reg, fill, select, with_sign
 from asc_sched.lower.rules import rule
@@ -72,6 +74,23 @@ def _copysign(call: Call) -> Reg:
     if sign is None or sign != sign:
         return with_sign(x, call.reg(1))
     return -x if str(float(sign)).startswith("-") else x
+
+
+@rule("finite")
+def _finite(call: Call) -> Reg:
+    """NaN to 0, infinities to the largest number of the result's dtype: torch's nan_to_num."""
+    x = call.reg(0)
+    largest = LARGEST[call.result.name]
+    bounded = select(x > largest, largest, select(x < -largest, -largest, x))
+    return select(x.is_number(), bounded, 0.0)
+
+
+LARGEST = {"float32": float(np.finfo(np.float32).max), "float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120}
+
+
+@rule("finite", "int bool")
+def _finite_int(call: Call) -> Reg:
+    return call.reg(0)
 
 
 @rule("isnan isinf isfinite isposinf isneginf")
