@@ -175,9 +175,10 @@ def partly_overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a1 <= b0 or b1 <= a0:
         return False
     same = a0 == b0 and a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype
-    return not same and _dense(a) and _dense(b)
+    return not same and is_dense(a) and is_dense(b)
 
 
-def _dense(tensor: torch.Tensor) -> bool:
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements fill the memory that they span."""
     start, stop = memory_range(tensor)
     return stop - start == tensor.numel() * tensor.element_size()
