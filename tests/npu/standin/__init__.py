@@ -85,5 +85,5 @@ class StandIn:
 def build(root: Path) -> StandIn:
     """Build it under `root`."""
     work = root / "work"
-    work.mkdir()
+    work.mkdir(parents=True, exist_ok=True)
     return StandIn(twin_home(root / "home", STRICT), work)
