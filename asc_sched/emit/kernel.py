@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +12,7 @@ import asc_sched
 from asc_sched.lower.plan import KernelPlan, Member, Queue, Tensor
 
 MAX_EXPRESSION_LINES = 40
+MAX_LINE = 120
 
 
 @lru_cache(maxsize=1)
@@ -60,37 +60,59 @@ def _header(plan: KernelPlan) -> dict[str, Any]:
         facts.append(f"Any total_length; tiles of {plan.tile_length} elements, the last one of a core shorter.")
     else:
         facts.append(
-            f"total_length {t.total_length} = {t.core_num} cores x up to {t.block_length} elements, "
-            f"in up to {t.max_tile_count} tiles of {t.tile_length}."
+            f"total_length {t.total_length} = {_counted(t.core_num, 'core')} x up to {t.block_length} elements, "
+            f"in up to {_counted(t.max_tile_count, 'tile')} of {t.tile_length}."
         )
     facts.append(f"Tensors: {dtypes}. UB: {plan.ub_bytes} of {plan.ub_capacity} bytes.")
     return {"facts": [w for f in facts for w in textwrap.wrap(f, 116)]}
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def _arguments(plan: KernelPlan) -> dict[str, Any]:
-    ins, outs = plan.inputs, plan.outputs
+    ins, outs = _loaded(plan), plan.outputs
     in_queues, out_queues = [q.name for q in plan.in_queues], [q.name for q in plan.out_queues]
     temps = [t.name for t in plan.temps]
     starts = dict(plan.formulas.loop)
     start = next(iter(starts))
     length = plan.formulas.length
 
-    def commas(*groups: Iterable[str]) -> str:
-        return ", ".join(x for group in groups for x in group)
-
+    copy_in = [*(t.gm for t in ins), *in_queues]
     compute = [*in_queues, *out_queues, *temps, *plan.scalars_used]
+    copy_out = [*(t.gm for t in outs), *out_queues]
     return {
+        "call": wrapped_call,
         "in_params": _params(ins),
         "out_params": _params(outs),
-        "copy_in_args": commas((t.gm for t in ins), in_queues, ("start", plan.count)),
-        "copy_in_call": commas((t.gm for t in ins), in_queues, (start, length)),
-        "compute_args": commas(compute, (plan.count,)),
-        "compute_call": commas(compute, (length,)),
-        "copy_out_args": commas((t.gm for t in outs), out_queues, ("start", plan.count)),
-        "copy_out_call": commas((t.gm for t in outs), out_queues, (start, length)),
-        "kernel_args": commas(_signature(plan)),
+        "copy_in_args": [*copy_in, "start", plan.count],
+        "copy_in_call": [*copy_in, start, length],
+        "compute_args": [*compute, plan.count],
+        "compute_call": [*compute, length],
+        "copy_out_args": [*copy_out, "start", plan.count],
+        "copy_out_call": [*copy_out, start, length],
+        "kernel_args": _signature(plan),
         "tensors": [_tensor(plan, t, is_input=True) for t in ins] + [_tensor(plan, t, is_input=False) for t in outs],
     }
+
+
+def wrapped_call(head: str, args: list[str], indent: str = "    ", tail: str = "") -> str:
+    """``head(args)`` on one line, or with the arguments on lines of their own where it would be too long."""
+    line = f"{indent}{head}({', '.join(args)}){tail}"
+    if len(line) <= MAX_LINE:
+        return line
+    rows = [f"{indent}   "]
+    for arg in args:
+        if len(rows[-1]) + len(arg) + 2 > MAX_LINE and rows[-1].strip():
+            rows.append(f"{indent}   ")
+        rows[-1] += f" {arg},"
+    return "\n".join([f"{indent}{head}(", *rows, f"{indent}){tail}"])
+
+
+def _loaded(plan: KernelPlan) -> tuple[Tensor, ...]:
+    """The inputs that the kernel reads; one that it doesn't is an argument all the same."""
+    return tuple(m.tensor for q in plan.in_queues for m in q.members)
 
 
 def _signature(plan: KernelPlan) -> list[str]:
@@ -115,7 +137,7 @@ def _tensor(plan: KernelPlan, tensor: Tensor, is_input: bool) -> dict[str, Any]:
 
 
 def _queue(plan: KernelPlan, queue: Queue, side: str) -> dict[str, Any]:
-    tensors = plan.inputs if side == "in" else plan.outputs
+    tensors = _loaded(plan) if side == "in" else plan.outputs
     return {
         "name": queue.name,
         "local": queue.local,

@@ -53,7 +53,7 @@ def lower_op(typed: TypedGraph) -> Lowered:
 
 def default_schedule(lowered: Lowered, total_length: int | None, target: Target) -> Schedule:
     """`Schedule.auto` for a lowered op. A kernel of any size (total_length None) is planned for large ones."""
-    inputs, outputs = len(lowered.typed.graph.inputs), len(lowered.typed.graph.outputs)
+    inputs, outputs = len(lowered.program.loads), len(lowered.typed.graph.outputs)
     packed = inputs > target.max_queue_buffers
     program = lowered.program
     layout = Layout(lowered.allocation, 1, packed, None, program.reserve_bytes, program.granule_bytes)

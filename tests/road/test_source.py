@@ -103,6 +103,24 @@ def test_every_tensor_of_a_queue_is_taken_filled_and_given_back_once() -> None:
             assert copy_out[f"{queue.name}.deque"] == copy_out[f"{queue.name}.free_tensor"] == 1
 
 
+def test_an_input_that_nothing_reads_is_an_argument_and_no_more() -> None:
+    kernel = generate(op("z = x + 1", inputs=["w", "x"]), 1000, "float32")
+    assert "(w: asc.GlobalAddress, x: asc.GlobalAddress, z: asc.GlobalAddress)" in kernel.source
+    assert "w_gm" not in kernel.source and "w_queue" not in kernel.source
+    constant = generate(op("z = 2.5", inputs=["x"]), 1000, "float32")
+    assert list(functions(constant)) == ["copy_float32_compute", "copy_float32_copy_out", "copy_float32"]
+    assert "VECIN" not in constant.source
+
+
+def test_long_lines_are_broken_between_arguments() -> None:
+    many = op("z = " + " + ".join(f"tensor_{i}" for i in range(8)))
+    lines = generate(many, 1000, "float32", schedule=Schedule(buffer_num=1)).source.splitlines()
+    assert max(map(len, lines)) <= 120
+    start = next(i for i, line in enumerate(lines) if line.startswith("def add_") and line.endswith("_copy_in("))
+    assert lines[start + 1].startswith("    tensor_0_gm, tensor_1_gm, ")
+    assert generate(OPS["scalar"], None, "float32").source.count("\ndef scalar_float32(x: asc.GlobalAddress, ") == 1
+
+
 def test_the_header_tells_expression_schedule_and_tiling() -> None:
     for kernel in all_kernels():
         head = ast.get_docstring(ast.parse(kernel.source))
@@ -139,7 +157,7 @@ def test_names_are_the_users_where_they_can_be() -> None:
         assert name in source
     # A user's `tile`, `pipe`, `start` and `length` keep their names; the generator's own give way.
     source = generate(OPS["awkward"], 13243, "float32", schedule=SCHEDULES[0]).source
-    assert re.search(r"^def awkward_float32\(length: .*, tile: .*, start_?\d*: ", source, re.MULTILINE)
+    assert re.search(r"^def awkward_float32\(\s*length: .*, tile: .*, start_?\d*: ", source, re.MULTILINE)
 
 
 def test_names_are_handed_out_once_each() -> None:

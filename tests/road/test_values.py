@@ -46,6 +46,14 @@ def test_inputs_are_those_declared_whatever_becomes_of_them() -> None:
     assert isinstance(result, torch.Tensor) and same_bits(result, 0 * x + y)
 
 
+def test_a_constant_fills_the_shape_of_its_inputs() -> None:
+    x = numbers((30, 70), I16)
+    result = op("z = 2.5", inputs=["x"])(x)
+    assert isinstance(result, torch.Tensor) and same_bits(result, torch.full((30, 70), 2.5))
+    a, b = op("a = x; b = nan", inputs=["x"])(x)
+    assert same_bits(a, x) and same_bits(b, torch.full((30, 70), NAN))
+
+
 # -- nothing is re-associated --------------------------------------------------------------------------------------
 def test_sums_and_products_keep_their_order() -> None:
     x = torch.tensor([1.0, 3, 4, 5, 12])
