@@ -21,9 +21,9 @@ from asc_sched.library.toolchain import digest, toolchain
 from asc_sched.lower.naming import identifier
 from asc_sched.schedule import Schedule
 
-#: Sizes (elements) at which a kernel of any size is timed: one, or several where the launcher has a choice.
-ONE_SIZE = (1 << 20,)
-SIZES = (1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26)
+#: Elements for which a kernel of any size is timed. 15 x 2^16 splits evenly over 48, 40, 20 and 8 cores: timing cores
+#: that are alike is quick.
+TIMED_LENGTH = 15 << 16
 #: Words that torch's schemas, or its handling of arguments, give a meaning of their own.
 _SCHEMA_WORDS = frozenset(
     "Tensor Scalar int float bool str complex SymInt Device Generator None True False out device dtype layout "
@@ -42,7 +42,7 @@ class PlannedKernel:
     shape: tuple[int, ...] | None
     schedule: str | Schedule
     target: str
-    time_sizes: tuple[int, ...]
+    timed_length: int
 
     def job(self) -> dict[str, Any]:
         """All that a worker needs, as JSON data."""
@@ -55,7 +55,7 @@ class PlannedKernel:
             "shape": None if self.shape is None else list(self.shape),
             "schedule": self.schedule if isinstance(self.schedule, str) else self.schedule.to_dict(),
             "target": self.target,
-            "time_sizes": list(self.time_sizes),
+            "timed_length": self.timed_length,
             "toolchain": toolchain(),
         }
 
@@ -232,9 +232,9 @@ def _kernels(
     for target in entry.targets:
         for shape in entry.shapes:
             for schedule in schedules:
-                sizes = (math.prod(shape),) if shape is not None else SIZES if len(schedules) > 1 else ONE_SIZE
+                timed = TIMED_LENGTH if shape is None else math.prod(shape)
                 name = symbol(operator, typed.inputs, shape, schedule, target)
-                kernels.append(PlannedKernel(name, operator, typed, expression, shape, schedule, target, sizes))
+                kernels.append(PlannedKernel(name, operator, typed, expression, shape, schedule, target, timed))
     return tuple(kernels)
 
 

@@ -34,7 +34,7 @@ def produce(argument: Mapping[str, Any]) -> dict[str, Any]:
             texts = lowering.lower_source(kernel.request.message())
         except lowering.Refusal as refusal:
             raise _with_line(lowering, refusal, kernel.source) from None
-        record = _record(job, kernel, note, _modelled_us(job, kernel, texts["asc_ir"]))
+        record = _record(job, kernel, note, _modelled_us(job["timed_length"], kernel, texts["asc_ir"]))
         return {"source": kernel.source, **texts, "record": record}
     except AscSchedError as error:
         return {"failed": {"error": type(error).__name__, "message": str(error)}}
@@ -76,7 +76,7 @@ def _generate(job: Mapping[str, Any]) -> tuple[Kernel, str]:
 
 
 # -- the manifest's part -----------------------------------------------------------------------------------------
-def _record(job: Mapping[str, Any], kernel: Kernel, note: str, modelled_us: list[list[float]]) -> dict[str, Any]:
+def _record(job: Mapping[str, Any], kernel: Kernel, note: str, modelled: dict[str, Any] | None) -> dict[str, Any]:
     plan = kernel.plan
     return {
         "symbol": kernel.name,
@@ -93,7 +93,7 @@ def _record(job: Mapping[str, Any], kernel: Kernel, note: str, modelled_us: list
         "arguments": _arguments(kernel),
         "ub_bytes": plan.ub_bytes,
         "ub_capacity": plan.ub_capacity,
-        "modelled_us": modelled_us,
+        "modelled": modelled,
     }
 
 
@@ -143,23 +143,18 @@ def _size(name: str) -> str:
     return next(size for size in ("total_length", "tile_length") if name.startswith(size))
 
 
-def _modelled_us(job: Mapping[str, Any], kernel: Kernel, asc_ir: str) -> list[list[float]]:
-    """(elements, microseconds) of the simulator's clock, in nanoseconds' resolution; none where nothing is launched."""
+def _modelled_us(total_length: int, kernel: Kernel, asc_ir: str) -> dict[str, Any] | None:
+    """The launch's time on `total_length` elements by the simulator's clock, to the nanosecond; None for an empty one."""
     import numpy as np
 
     from asc_sched.sim import ArraySpec, parse, time_kernel
 
-    module = parse(asc_ir)
-    times: list[list[float]] = []
-    for total_length in job["time_sizes"]:
-        args: list[Any] = [
-            ArraySpec(t.dtype.asc, total_length * t.dtype.itemsize) for t in (*kernel.plan.inputs, *kernel.plan.outputs)
-        ]
-        args += [np.dtype(carrier).type(total_length) for _, carrier in kernel.plan.formulas.arguments]
-        args += [np.dtype(s.carrier).type(1) for s in kernel.plan.scalars]
-        cores = kernel.tiling_for(total_length).core_num
-        if cores:
-            timing = time_kernel(module, args, core_num=cores, target=kernel.target)
-            times.append([total_length, round(timing.task_us, 3)])
-    return times
-
+    cores = kernel.tiling_for(total_length).core_num
+    if not cores:
+        return None
+    tensors = (*kernel.plan.inputs, *kernel.plan.outputs)
+    args: list[Any] = [ArraySpec(t.dtype.asc, total_length * t.dtype.itemsize) for t in tensors]
+    args += [np.dtype(carrier).type(total_length) for _, carrier in kernel.plan.formulas.arguments]
+    args += [np.dtype(s.carrier).type(1) for s in kernel.plan.scalars]
+    timing = time_kernel(parse(asc_ir), args, core_num=cores, target=kernel.target)
+    return {"total_length": total_length, "task_us": round(timing.task_us, 3)}
