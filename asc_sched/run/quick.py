@@ -15,6 +15,7 @@ import attrs
 
 from asc_sched.lang.graph import Constant
 from asc_sched.run.arguments import bind_scalars
+from asc_sched.run.device import launcher_choice
 
 if TYPE_CHECKING:
     import torch
@@ -57,37 +58,36 @@ def quick_form(kernel: Kernel, key: tuple[Any, ...] | None) -> Form | None:
     return None if forms is None or key is None else forms.get(key)
 
 
-def remember(kernel: Kernel, key: tuple[Any, ...] | None, tensors: Sequence[Any], args: LaunchArgs, outs: Any) -> None:
-    """Keep the form of a call that has just run, if it was in place on an NPU and took every tensor as it is."""
+def remember(
+    kernel: Kernel, key: tuple[Any, ...] | None, tensors: Sequence[Any], args: LaunchArgs, results: Sequence[Any]
+) -> None:
+    """Keep the form of a call that has just run, if it was in place on an NPU and took every tensor as it is.
+
+    `results`: the tensors that the caller gets, given by it or made.
+    """
     device = args.outputs[0].device
     if key is None or device.type != "npu" or len(_forms.setdefault(kernel, {})) >= _FORMS_MAX:
         return
-    results = outs if outs is not None else args.outputs
-    given = [*tensors, *results]
     laid = [*args.inputs, *args.outputs]
-    if any(g.data_ptr() != a.data_ptr() or g.numel() != a.numel() for g, a in zip(given, laid, strict=True)):
-        return
+    for tensor, flat in zip((*tensors, *results), laid, strict=True):
+        if tensor.data_ptr() != flat.data_ptr() or tensor.numel() != flat.numel():
+            return
     spec = [(t.shape, t.stride(), t.dtype) for t in tensors]
-    wanted = [(t.shape, t.stride(), t.dtype) for t in (results if outs is not None else _shaped(tensors, args))]
+    wanted = [(t.shape, t.stride(), t.dtype) for t in results]
     twins = frozenset((o, i) for o, w in enumerate(wanted) for i, s in enumerate(spec) if w == s)
     spans = tuple(t.nbytes for t in laid)
     _forms[kernel][key] = Form(args.core_num, args.sizes, device, tuple(wanted), spans, twins)
 
 
-def _shaped(tensors: Sequence[Any], args: LaunchArgs) -> list[Any]:
-    """Results that `launch` made have the strides of the first input, whose elements all inputs share in order."""
-    import torch
-
-    like = tensors[0]
-    return [torch.empty_strided(like.shape, like.stride(), dtype=o.dtype, device="meta") for o in args.outputs]
-
-
 def run_quick(
     kernel: Kernel, form: Form, tensors: Sequence[Any], outs: Sequence[Any] | None, scalars: Mapping[str, Any], npu: Any
 ) -> list[Any] | None:
-    """Launch; the results, or None where memory overlaps and the whole way must judge."""
+    """Launch; the results, or None where memory overlaps or pyasc's launcher is asked for, and the whole way must do
+    it."""
     import torch
 
+    if launcher_choice() != "own":
+        return None
     if outs is None:
         results = [torch.empty_strided(s, st, dtype=d, device=form.device) for s, st, d in form.outputs]
     else:

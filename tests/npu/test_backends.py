@@ -74,6 +74,14 @@ def test_binaries_are_compiled_once_and_kept(camodel: tuple[dict[str, Any], Done
     assert compiled <= {'["-c", "-x"]'}
 
 
+def test_both_ways_call_the_device_compiler_alike(camodel: tuple[dict[str, Any], Done]) -> None:
+    lines = {
+        " ".join(a for a in e["args"] if not a.startswith("/") and not a.startswith("-I"))
+        for e in camodel[1].calls("compile")
+    }
+    assert len(lines) == 1, lines
+
+
 def test_memory_of_copies_is_given_back(camodel: tuple[dict[str, Any], Done]) -> None:
     (reset,) = camodel[1].calls("rtDeviceReset")
     assert reset["allocations"] == 1  # the control block, for the life of the process
@@ -108,7 +116,8 @@ def test_partly_overlapping_memory_is_refused_on_both_ways(npu: tuple[dict[str, 
 
 
 def test_results_are_made_on_the_device_of_the_inputs(npu: tuple[dict[str, Any], Done]) -> None:
-    assert npu[0]["result made on the device"] == "npu"
+    assert npu[0]["result made, the whole way"] == ["npu", True]
+    assert npu[0]["result made, the short way"] == ["npu", True]
 
 
 def test_tensors_of_two_devices_are_refused(npu: tuple[dict[str, Any], Done]) -> None:

@@ -144,9 +144,10 @@ def npu() -> dict[str, Any]:
     seen["overlap"] = failure(lambda: kernel(low, y, out=high))
     seen["overlap in a known form"] = failure(lambda: kernel(low, y, out=high))
 
-    made = kernel(x, y)
-    torch_npu.npu.synchronize()
-    seen["result made on the device"] = made.device.type
+    for call in ("whole", "short"):
+        made = kernel(y, y)
+        torch_npu.npu.synchronize()
+        seen[f"result made, the {call} way"] = [made.device.type, torch.equal(torch_npu.to_cpu(made), 2 * host[1])]
     seen["mixed devices"] = failure(lambda: kernel(x, host[1]))
     seen["simulator on NPU tensors"] = failure(lambda: kernel(x, y, out=out, backend="sim"))
     seen["decided"] = decide(None, "npu").name
