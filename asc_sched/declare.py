@@ -63,23 +63,27 @@ class Op:
         schedule: Schedule | None = None,
         target: str | Target | None = None,
         name: str | None = None,
+        precision: str = "exact",
     ) -> Kernel:
         """Generate the kernel and lower it with pyasc.
 
         `shape` is the tensors' common shape (a tuple or an int), one per input (a list or a mapping by name; they
         broadcast), or None for a kernel of any size. `dtype` is one for all inputs, or a sequence or mapping by name.
-        `schedule` defaults to `Schedule.auto`. Raises subclasses of `AscSchedError`, before anything is written where
-        a rule is broken.
+        `schedule` defaults to `Schedule.auto`. `precision` "exact" keeps torch's values, "fast" uses the chip's quick
+        forms within the bounds of docs/precision.md. Raises subclasses of `AscSchedError`, before anything is written
+        where a rule is broken.
         """
         from asc_sched.kernel import compile_kernel
 
-        return compile_kernel(self, shape, dtype, schedule=schedule, target=target, name=name)
+        return compile_kernel(
+            self, shape, dtype, schedule=schedule, target=target, name=name, precision=precision
+        )
 
     def __call__(
         self, /, *tensors: torch.Tensor, out: torch.Tensor | Sequence[torch.Tensor] | None = None, **scalars: Constant
     ) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """Compute on tensors, with a schedule chosen for them. Results have torch's dtype, shape and strides."""
-        from asc_sched.kernel import call_op
+        from asc_sched.run.call import call_op
 
         return call_op(self, tensors, out, scalars)
 

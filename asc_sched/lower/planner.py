@@ -1,71 +1,86 @@
-"""Op, dtypes, size, schedule and target to a kernel plan: the one place where they meet."""
+"""Op, dtypes, layout, schedule and target to a kernel plan: the one place where they meet."""
 
 from __future__ import annotations
 
-import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from asc_sched.errors import ScheduleError
-from asc_sched.lang.dtypes import DType
 from asc_sched.lang.infer import TypedGraph, infer
-from asc_sched.lang.printer import statements
-from asc_sched.lower.allocate import Allocation, Kind, allocate
-from asc_sched.lower.compute import Locals, compute_statements
-from asc_sched.lower.layout import Layout, check_ub, layout_for
+from asc_sched.lower.form import Form, Misfit
+from asc_sched.lower.geometry import Arrangement, contiguous_arrangement
+from asc_sched.lower.gm_scalars import scalar_inputs, with_scalars
 from asc_sched.lower.legalize import legalize
-from asc_sched.lower.naming import MAX_NAME, Namer, identifier, is_reserved
-from asc_sched.lower.plan import KernelPlan, Member, Queue, ScalarArg, Temp, Tensor
+from asc_sched.lower.naming import MAX_NAME, identifier, is_reserved
+from asc_sched.lower.plan import KernelPlan
 from asc_sched.lower.program import Program
+from asc_sched.lower.rule import Lowered, default_schedule, schedule_by_rule
+from asc_sched.lower.tiles import ANY_SIZE, RowCountError, Subject, Tiles, buffers_for, form_for, tiles_for
+from asc_sched.lower.writer import Writer
 from asc_sched.schedule import Schedule
 from asc_sched.target.soc import Target, get_target
-from asc_sched.tiling import Alignment, DeviceFormulas, dynamic_formulas, prove_coverage, resolve, static_formulas
-from asc_sched.tiling.auto import auto_schedule
-from asc_sched.tiling.binding import check_tile_length
+from asc_sched.tiling import DeviceFormulas, Tiling, dynamic_formulas, static_formulas
+from asc_sched.tiling.rows_device import dynamic_row_formulas, static_row_formulas
 
 if TYPE_CHECKING:
     from asc_sched.declare import Op
 
-ANY_SIZE = 1 << 26
+
+@lru_cache(maxsize=512)
+def select(typed: TypedGraph, scalars: frozenset[str], precision: str) -> Program:
+    """Instruction selection. The inputs named in `scalars` are read as single numbers."""
+    return legalize(with_scalars(typed, scalars), precision)
 
 
-@attrs.frozen
-class Lowered:
-    """An op on given dtypes as far as no schedule matters: the machine program and its buffers."""
+@lru_cache(maxsize=256)
+def lower_op(typed: TypedGraph, precision: str = "exact") -> Lowered:
+    """Instruction selection and buffer allocation, for tensors of one layout. `precision` is as in `Op.compile`."""
+    laid = flat_arrangement(len(typed.graph.inputs), len(typed.graph.outputs))
+    order = Order(name="kernel", typed=typed, arrangement=laid, target=get_target(), precision=precision)
+    subject = order.subject()
+    form = form_for(subject, ANY_SIZE)
+    assert isinstance(form, Form)
+    buffers = buffers_for(subject, form)
+    return Lowered(typed, buffers.program, buffers.allocation, subject.itemsizes)
 
+
+@attrs.frozen(kw_only=True)
+class Order:
+    """What a kernel is to be: a typed graph on tensors that lie so, for a target. `any_size`: the outermost dimension
+    may be anything at the call; `tile_argument`: a flat kernel of any size takes its tile_length at the call too."""
+
+    name: str
     typed: TypedGraph
-    program: Program
-    allocation: Allocation
+    arrangement: Arrangement
+    target: Target
+    any_size: bool = False
+    tile_argument: bool = False
+    precision: str = "exact"
 
     @property
-    def itemsizes(self) -> tuple[int, ...]:
-        """Bytes per element of every GM tensor, inputs then outputs."""
+    def tensors(self) -> tuple[str, ...]:
+        return (*self.typed.input_dtypes, *self.typed.output_dtypes)
+
+    def subject(self) -> Subject:
+        """What is tiled: scalars by the scalar unit, the rest as the geometry has it."""
+        geometry = self.arrangement.geometry
+        program = select(self.typed, scalar_inputs(self.typed, geometry), self.precision)
         dtypes = (*self.typed.input_dtypes.values(), *self.typed.output_dtypes.values())
-        return tuple(d.itemsize for d in dtypes)
+        sizes = tuple(d.itemsize for d in dtypes)
+        return Subject(self.name, self.typed, program, self.tensors, sizes, geometry, self.any_size, self.target)
+
+    def with_copies(self, misfits: tuple[Misfit, ...]) -> Order:
+        """The same with tensors copied that don't fit a tile as they lie."""
+        arrangement = self.arrangement
+        for misfit in misfits:
+            arrangement = arrangement.with_copy(misfit.tensor, misfit.expand)
+        return attrs.evolve(self, arrangement=arrangement)
 
 
-def lower_op(typed: TypedGraph) -> Lowered:
-    """Instruction selection and buffer allocation."""
-    program = legalize(typed)
-    return Lowered(typed, program, allocate(program))
-
-
-def default_schedule(lowered: Lowered, total_length: int | None, target: Target) -> Schedule:
-    """`Schedule.auto` for a lowered op. A kernel of any size (total_length None) is planned for large ones."""
-    inputs, outputs = len(lowered.program.loads), len(lowered.typed.graph.outputs)
-    packed = inputs > target.max_queue_buffers
-    program = lowered.program
-    layout = Layout(lowered.allocation, 1, packed, None, program.reserve_bytes, program.granule_bytes)
-    chosen = auto_schedule(
-        ANY_SIZE if total_length is None else total_length,
-        lowered.itemsizes,
-        math.ceil(layout.bytes_per_element),
-        layout.reserve,
-        target,
-        max_buffer_num=target.max_queue_buffers // max(1 if packed else inputs, outputs),
-    )
-    return chosen.evolve(pack_inputs=packed)
+def flat_arrangement(input_count: int, output_count: int) -> Arrangement:
+    """Any number of elements, side by side in every tensor."""
+    return Arrangement((ANY_SIZE,), ((1,),) * (input_count + output_count), input_count)
 
 
 def kernel_name(op_name: str, typed: TypedGraph) -> str:
@@ -78,132 +93,73 @@ def kernel_name(op_name: str, typed: TypedGraph) -> str:
     return f"{name}_kernel" if is_reserved(name) else name
 
 
-def plan_kernel(
-    lowered: Lowered,
-    *,
-    name: str,
-    total_length: int | None,
-    schedule: Schedule,
-    target: Target,
-    tile_argument: bool = False,
-) -> KernelPlan:
-    """Everything decided. `total_length` None plans a kernel of any size. Raises `ScheduleError` subclasses.
-
-    With `tile_argument` a kernel of any size takes its tile_length at the call too, up to the planned one.
-    """
-    layout = layout_for(lowered.program, lowered.allocation, schedule, target, name)
-    align = Alignment.of(lowered.itemsizes, target)
-    step = align.datablock_length
-    largest = layout.largest_tile(target, step)
-    if total_length is None:
-        tiling, tile_length = None, _dynamic_tile(schedule, largest, align, name)
-        block_length = tile_length
-        formulas = dynamic_formulas(schedule.core_split, align, None if tile_argument else tile_length)
-    else:
-        tiling = resolve(
-            schedule,
-            total_length=total_length,
-            itemsizes=lowered.itemsizes,
-            target=target,
-            max_tile_length=largest or step,
-        )
-        tile_length, block_length = tiling.tile_length, tiling.block_length
-        prove_coverage(tiling)
-        dynamic = dynamic_formulas(schedule.core_split, align, tile_length)
-        formulas = static_formulas(tiling) if total_length else dynamic
-    ub_bytes = check_ub(layout, tile_length, block_length, target, step, name)
-    plan = _Writer(lowered, layout, name, formulas, tile_length).plan(schedule, target)
-    return attrs.evolve(plan, tiling=tiling, ub_bytes=ub_bytes, dynamic=not total_length)
+def plan_kernel(order: Order, schedule: Schedule | None) -> KernelPlan:
+    """Everything decided; without a schedule, by rule. Raises `ScheduleError` subclasses."""
+    order, chosen = _settle(order, schedule)
+    subject = order.subject()
+    tiles = tiles_for(subject, chosen)
+    if isinstance(tiles, tuple):
+        return plan_kernel(order.with_copies(tiles), schedule)
+    scalars = scalar_inputs(order.typed, subject.geometry)
+    return Writer(order.typed, order.arrangement, tiles, _formulas(order, subject, tiles), scalars).plan(
+        order.name, order.target, order.any_size or not subject.geometry.total_length
+    )
 
 
-def _dynamic_tile(schedule: Schedule, largest: int, align: Alignment, name: str) -> int:
-    if schedule.tile_num is not None:
-        raise ScheduleError(
-            f"{name}: tile_num={schedule.tile_num} needs a size to be resolved, and a kernel of any size has none; "
-            f"nearest valid: tile_length={largest}"
-        )
-    if schedule.tile_length is None:
-        return largest or align.datablock_length
-    check_tile_length(schedule.tile_length, align)
-    return schedule.tile_length
+def _settle(order: Order, schedule: Schedule | None) -> tuple[Order, Schedule]:
+    """The schedule, and the order with the copies that choosing it asks for."""
+    while schedule is None:
+        found = schedule_by_rule(order.subject())
+        if isinstance(found, Schedule):
+            return order, found
+        order = order.with_copies(found)
+    return order, schedule
 
 
-class _Writer:
-    """Gives everything its name and writes the statements. Names are unique over the whole kernel."""
+def _formulas(order: Order, subject: Subject, tiles: Tiles) -> DeviceFormulas:
+    form, split = tiles.form, tiles.schedule.core_split
+    any_size = order.any_size or not subject.geometry.total_length
+    if form.is_flat:
+        if not any_size:
+            assert isinstance(tiles.tiling, Tiling)
+            return static_formulas(tiles.tiling)
+        return dynamic_formulas(split, subject.align, None if order.tile_argument else tiles.tile_rows)
+    assert not isinstance(tiles.tiling, Tiling) and tiles.tiling is not None
+    if any_size:
+        if form.cut and not form.outer:
+            raise RowCountError(f"{order.name}: rows that are cut into parts need their number at compile time")
+        return dynamic_row_formulas(tiles.tiling, tiles.unit_rows)
+    return static_row_formulas(tiles.tiling)
 
-    def __init__(self, lowered: Lowered, layout: Layout, name: str, formulas: DeviceFormulas, tile_length: int) -> None:
-        self.lowered = lowered
-        self.layout = layout
-        self.name = name
-        self.tile_length = tile_length
-        parts = ("copy_in", "compute", "copy_out")
-        self.namer = Namer(name, *(f"{name}_{p}" for p in parts), "pipe", "params", "asc", "start", "pad")
-        graph = lowered.typed.graph
-        self.tensors = {n: self._tensor(n, d) for n, d in lowered.typed.input_dtypes.items()}
-        self.results = {n: self._tensor(n, d) for n, d in lowered.typed.output_dtypes.items()}
-        self.scalars = tuple(self._scalar(s.name, s.dtype) for s in graph.scalars)
-        names = {n: self.namer(n) for n in dict.fromkeys(formulas.names)}
-        self.formulas = formulas.renamed(names)
-        self.tile = names["tile"]
-        self.count = names.get("length") or self.namer("length")
 
-    def _tensor(self, name: str, dtype: DType) -> Tensor:
-        ident = self.namer(name)
-        return Tensor(name, ident, self.namer(f"{ident}_gm"), dtype)
+def arrangement_for(op: Op, shape: Any) -> tuple[Arrangement, frozenset[str], bool]:
+    """Contiguous tensors of the given shape or shapes (None: any size): arrangement, 0-d inputs, any size."""
+    from asc_sched.run.shapes import resolve_shapes
 
-    def _scalar(self, name: str, dtype: DType) -> ScalarArg:
-        return ScalarArg(name, self.namer(name), dtype, "float32" if dtype.is_float else "int32")
-
-    def plan(self, schedule: Schedule, target: Target) -> KernelPlan:
-        queues = (*self._in_queues(), *self._out_queues())
-        temps = tuple(self._temp(slot) for slot in self.layout.allocation.of_kind(Kind.TEMP))
-        members = {(q.position, m.tensor.name): m.local for q in queues for m in q.members}
-        locals_ = Locals(self.lowered.program, self.lowered.allocation, members, temps, self.namer)
-        scalars = {s.name: s.ident for s in self.scalars}
-        written = compute_statements(locals_, scalars, self.count)
-        return KernelPlan(
-            name=self.name, expression=statements(self.lowered.typed.graph), schedule=schedule, target=target,
-            tiling=None, dynamic=False, inputs=tuple(self.tensors.values()), outputs=tuple(self.results.values()),
-            scalars=self.scalars, queues=queues, temps=temps, views=written.views, statements=written.statements,
-            scalars_used=written.scalars, formulas=self.formulas, tile=self.tile, count=self.count, ub_bytes=0,
-            ub_reserve=self.layout.reserve, tile_length=self.tile_length,
-            ub_bytes_per_element=self.layout.bytes_per_element,
-        )  # fmt: skip
-
-    def _temp(self, slot: int) -> Temp:
-        name = self.namer(f"{self.layout.allocation.slots[slot].name}_buf")
-        return Temp(name, self.layout.buffer_bytes(slot, self.tile_length), self.layout.offset_bytes(slot))
-
-    def _in_queues(self) -> list[Queue]:
-        slots = self.layout.allocation.of_kind(Kind.IN)
-        if not self.layout.packed or len(slots) < 2:
-            return [self._queue(slot, self.tensors, "VECIN") for slot in slots]
-        members, start = [], 0
-        for slot in slots:
-            tensor = self.tensors[self.layout.allocation.slots[slot].name]
-            members.append(Member(tensor, self.namer(f"{tensor.ident}_local"), start + self.layout.offset_bytes(slot)))
-            start += self.layout.buffer_bytes(slot, self.tile_length)
-        asc_type = f"asc.{members[0].tensor.dtype.asc}"
-        name, local = self.namer("in_queue"), self.namer("in_local")
-        return [Queue(name, local, "VECIN", asc_type, self.layout.buffer_num, start, tuple(members))]
-
-    def _out_queues(self) -> list[Queue]:
-        return [self._queue(slot, self.results, "VECOUT") for slot in self.layout.allocation.of_kind(Kind.OUT)]
-
-    def _queue(self, slot: int, tensors: dict[str, Tensor], position: str) -> Queue:
-        tensor = tensors[self.layout.allocation.slots[slot].name]
-        size, offset = self.layout.buffer_bytes(slot, self.tile_length), self.layout.offset_bytes(slot)
-        member = Member(tensor, self.namer(f"{tensor.ident}_local"), offset)
-        local = self.namer(f"{tensor.ident}_buffer") if offset else member.local
-        name, asc_type = self.namer(f"{tensor.ident}_queue"), f"asc.{tensor.dtype.asc}"
-        return Queue(name, local, position, asc_type, self.layout.buffer_num, size, (member,))
+    outputs = len(op.graph.outputs)
+    if shape is None:
+        return flat_arrangement(len(op.inputs), outputs), frozenset(), True
+    shapes = resolve_shapes(op, shape)
+    return contiguous_arrangement(shapes.output, shapes.inputs, outputs), shapes.zero_dim, False
 
 
 def schedule_for(op: Op, *, shape: Any, dtype: Any, target: str | Target | None = None) -> Schedule:
     """`Schedule.auto`: the rule's choice for an op on tensors of `shape` (None: any size) and `dtype`."""
-    from asc_sched.run.shapes import resolve_shapes
+    arrangement, zero_dim, any_size = arrangement_for(op, shape)
+    typed = infer(op.graph, op.input_dtypes(dtype), zero_dim)
+    chip = get_target() if target is None else get_target(target)
+    name = kernel_name(op.name, typed)
+    order = Order(name=name, typed=typed, arrangement=arrangement, target=chip, any_size=any_size)
+    return _settle(order, None)[1]
 
-    shapes = None if shape is None else resolve_shapes(op, shape)
-    typed = infer(op.graph, op.input_dtypes(dtype), frozenset() if shapes is None else shapes.zero_dim)
-    total_length = None if shapes is None else shapes.total_length
-    return default_schedule(lower_op(typed), total_length, get_target() if target is None else get_target(target))
+
+__all__ = [
+    "Lowered",
+    "Order",
+    "arrangement_for",
+    "default_schedule",
+    "kernel_name",
+    "lower_op",
+    "plan_kernel",
+    "schedule_for",
+]

@@ -111,9 +111,13 @@ def _int_scalar(op: Op, scalar: Scalar, value: int) -> int:
     return value
 
 
-def check_out(kernel: Kernel, outs: Sequence[Any], tensors: Sequence[torch.Tensor], shape: tuple[int, ...]) -> None:
+def check_out(kernel: Kernel, outs: Sequence[Any], tensors: Sequence[torch.Tensor]) -> None:
     """`out=` tensors: right number, shape and dtype; written memory not shared in part with anything."""
     import torch
+
+    from asc_sched.run.shapes import broadcast
+
+    shape = broadcast(kernel.op, tuple(tuple(t.shape) for t in tensors))
 
     if len(outs) != len(kernel.plan.outputs):
         names = ", ".join(t.name for t in kernel.plan.outputs)
@@ -145,9 +149,7 @@ def _check_overlap(kernel: Kernel, outs: Sequence[torch.Tensor], tensors: Sequen
                     "place) or memory of its own"
                 )
         for other_name, other in named[:i]:
-            if out.numel() and memory_range(out)[0] < memory_range(other)[1] and (
-                memory_range(other)[0] < memory_range(out)[1]
-            ):
+            if shares_memory(out, other):
                 raise OverlapError(f"{kernel.name}: {name} overlaps {other_name}; outputs need memory of their own")
 
 
@@ -167,14 +169,19 @@ def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 
 
-def partly_overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two dense tensors share some memory without being the same elements in the same order."""
+def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether the memory from first to last element of two tensors has bytes in common."""
     if not a.numel() or not b.numel() or a.device != b.device:
         return False
     (a0, a1), (b0, b1) = memory_range(a), memory_range(b)
-    if a1 <= b0 or b1 <= a0:
+    return a0 < b1 and b0 < a1
+
+
+def partly_overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two dense tensors share some memory without being the same elements in the same order."""
+    if not shares_memory(a, b):
         return False
-    same = a0 == b0 and a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype
+    same = a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype
     return not same and is_dense(a) and is_dense(b)
 
 

@@ -36,7 +36,11 @@ class SimBackend:
             [*inputs, *outputs, *sizes, *scalars],
             core_num=args.core_num,
             target=kernel.target,
-            outputs=[len(inputs) + i for i, out in enumerate(outputs) if not _holds_input(out, inputs)],
+            outputs=[
+                len(inputs) + i
+                for i, (out, partial) in enumerate(zip(outputs, args.partial, strict=True))
+                if not partial and not _holds_input(out, inputs)
+            ],
         )
 
 

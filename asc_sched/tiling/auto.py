@@ -45,7 +45,7 @@ def auto_schedule(
     """
     align = Alignment.of(gm_itemsizes, target)
     widest = max(gm_itemsizes)
-    core_num = _core_num(total_length, gm_itemsizes, target)
+    core_num = balanced_core_num(total_length, gm_itemsizes, target)
     block_length = -(-max(total_length, 1) // core_num)
     copy_bytes = min(max(block_length * widest // OVERLAPPED_TILES, COPY_BYTES), MAX_COPY_BYTES)
 
@@ -74,7 +74,7 @@ def _round_down(length: int, align: Alignment) -> int:
     return length // step * step
 
 
-def _core_num(total_length: int, gm_itemsizes: tuple[int, ...], target: Target) -> int:
+def balanced_core_num(total_length: int, gm_itemsizes: tuple[int, ...], target: Target) -> int:
     """The cores with the shortest launch plus streaming time: c cores take c * launch + work / c."""
     work_us = total_length * sum(gm_itemsizes) / COPY_BYTES_PER_CYCLE / target.clock_mhz
     balanced = round(math.sqrt(work_us / LAUNCH_US_PER_CORE))

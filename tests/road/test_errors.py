@@ -151,9 +151,15 @@ def test_what_a_refusal_calls_valid_is() -> None:
     assert ADD.compile(100, "float16", schedule=Schedule(tile_length=16)).tiling_for(100).tile_length == 16
 
 
-def test_more_outputs_than_queue_buffers_are_refused_or_split() -> None:
-    with pytest.raises(QueueLimitError, match=r"10 output queues x buffer_num=1 need 10 VECOUT queue buffers"):
-        TEN_OUT.compile(100)
+def test_more_outputs_than_queue_buffers_are_refused_or_packed() -> None:
+    with pytest.raises(
+        QueueLimitError,
+        match=r"10 output queues x buffer_num=1 need 10 VECOUT queue buffers; .* nearest valid: pack_inputs=True",
+    ):
+        TEN_OUT.compile(100, schedule=Schedule(buffer_num=1))
+    kernel = TEN_OUT.compile(100)
+    assert kernel.schedule.pack_inputs
+    assert len(kernel.plan.out_queues) == 1
 
 
 def test_every_error_is_one_of_ours_and_of_a_builtin_kind() -> None:
