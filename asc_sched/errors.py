@@ -23,6 +23,10 @@ class ShapeError(AscSchedError, ValueError):
     """Shapes don't fit together."""
 
 
+class PrecisionError(AscSchedError, ValueError):
+    """An unknown precision."""
+
+
 # -- schedules -------------------------------------------------------------------------------------------------
 class ScheduleError(AscSchedError, ValueError):
     """A schedule's field is out of its range."""

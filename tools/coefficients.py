@@ -150,6 +150,15 @@ TABLE: dict[str, tuple[str, Callable[[], tuple[list[float], float]]]] = {
         "log((1 + s) / (1 - s)) = 2 s + s^3 P(s^2), |s| <= 0.1716",
         lambda: fit(_log_series, 0, 0.1716**2, 3),
     ),
+    # For results that are rounded to 16 bits.
+    "TANH_SHORT": ("as TANH", lambda: fit(odd_part(mp.tanh), 0, 0.36, 2, _near_z)),
+    "SINH_SHORT": ("as SINH", lambda: fit(odd_part(mp.sinh), 0, 1, 1, _near_z)),
+    "ATAN_SHORT": ("as ATAN", lambda: fit(odd_part(mp.atan), 0, 1, 4, _near_z)),
+    "ASIN_SHORT": ("as ASIN", lambda: fit(odd_part(mp.asin), 0, 0.25, 2, _near_z)),
+    "SIN_SHORT": ("as SIN", lambda: fit(odd_part(mp.sin), 0, PI**2 / 3.99, 2, _near_z)),
+    "ERF_SHORT": ("as ERF", lambda: fit(_erf_small, 0, 0.81, 3)),
+    "ERF_TAIL_SHORT": ("as ERF_TAIL", lambda: fit(_erf_large, 0.9, 4.0, 3, mp.erfc)),
+    "ERFCX_SHORT": ("as ERFCX", lambda: fit(_erfcx, 2 / 12.1, 2 / 2.4, 4, lambda t: 1 / _erfcx(t))),
 }
 
 

@@ -127,17 +127,20 @@ def wrapped(x: Reg, dtype: DType) -> Reg:
     return x
 
 
-def to_dtype(x: Reg, source: DType, dtype: DType, bounds: tuple[float, float] | None = None) -> Reg:
+def to_dtype(
+    x: Reg, source: DType, dtype: DType, bounds: tuple[float, float] | None = None, fast: bool = False
+) -> Reg:
     """`x`, a value of dtype `source`, converted as torch's ``to``: integers wrap, floats go toward zero.
 
-    `bounds` are known limits of a float's values other than NaN.
+    `bounds` are known limits of a float's values other than NaN. `fast` leaves NaN and floats beyond the integers to
+    the chip's Cast.
     """
     if dtype is BOOL:
         return convert(x, "mask")
     if dtype.is_float:
         return convert(x, dtype.name)
     if source.is_float:
-        return _float_to_int(convert(x, "float32"), dtype, bounds)
+        return _float_to_int(convert(x, "float32"), dtype, bounds, fast)
     if source is BOOL or _fits(source, dtype):
         return convert(x, home_carrier(dtype))
     if source.name == "int64":  # held in int32 where it is known to fit
@@ -145,11 +148,13 @@ def to_dtype(x: Reg, source: DType, dtype: DType, bounds: tuple[float, float] | 
     return _narrow_int(convert(x, home_carrier(source)), dtype)
 
 
-def _float_to_int(x: Reg, dtype: DType, bounds: tuple[float, float] | None) -> Reg:
+def _float_to_int(x: Reg, dtype: DType, bounds: tuple[float, float] | None, fast: bool) -> Reg:
     """Toward zero; NaN and what is beyond int32 (int64 for int64) give its smallest number, as torch does on x86-64.
 
     C leaves these undefined, and the chip saturates. Narrower dtypes get the lower bits of the int32.
     """
+    if fast:
+        return x.cast(home_carrier(dtype), "TRUNC") if dtype.itemsize > 1 else wrapped(x.cast("int16", "TRUNC"), dtype)
     if dtype.name == "int64":
         return choose(x < 2.0**63, x.cast("int64", "TRUNC"), fill64(x.build, -(2**63)))
     low, high = _int_limits(dtype)

@@ -11,6 +11,7 @@ import math
 
 import attrs
 
+from asc_sched.errors import PrecisionError
 from asc_sched.lang.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, DType, Kind
 from asc_sched.lang.graph import Node
 from asc_sched.lang.infer import TypedGraph
@@ -19,25 +20,36 @@ from asc_sched.lower.program import Immediate, Program, ProgramBuilder, ScalarRe
 from asc_sched.lower.ranges import INT32 as INT32_RANGE
 from asc_sched.lower.ranges import fits, float_bounds, integer_ranges
 from asc_sched.lower.registers import Operand, Reg, fill
-from asc_sched.lower.rules import EXACT, SINGLE_ROUNDING, find_rule
+from asc_sched.lower.rules import EXACT, NATIVE_FLOAT16, SINGLE_ROUNDING, find_rule
 from asc_sched.lower.wide import Words, extend, join, split
 
 
-def legalize(typed: TypedGraph) -> Program:
-    """The machine program of a typed graph. Raises `DtypeError` naming what the chip can't do."""
-    return Legalizer(typed).run()
+def legalize(typed: TypedGraph, precision: str = "exact") -> Program:
+    """The machine program of a typed graph. Raises `DtypeError` naming what the chip can't do.
+
+    `precision`: "exact" is torch's values (docs/precision.md has the contract), "fast" the chip's quick forms.
+    """
+    if precision not in PRECISIONS:
+        raise PrecisionError(f"precision={precision!r}; it is {' or '.join(map(repr, PRECISIONS))}")
+    return Legalizer(typed, precision == "fast").run()
+
+
+PRECISIONS = ("exact", "fast")
 
 
 class Legalizer:
     """Walks the graph once; `form(node, carrier)` is the register that holds a node's value as a carrier."""
 
-    def __init__(self, typed: TypedGraph) -> None:
+    def __init__(self, typed: TypedGraph, fast: bool = False) -> None:
         self.typed = typed
+        self.fast = fast
         self.graph = typed.graph
         self.build = ProgramBuilder()
         self._forms: dict[tuple[int, str], Reg] = {}
         self._home: dict[int, str] = {}
-        self.users = _users(typed)
+        self._users = _users(typed)
+        self.uses = _uses(typed)
+        self.narrow = _narrow(typed)
         self._exact = exact_float16(typed)
         self._ranges = integer_ranges(typed)
         self._bounds = float_bounds(self.graph)
@@ -115,11 +127,13 @@ class Legalizer:
     def _native_float16(self, index: int, node: Node) -> bool:
         """Whether float16 instructions give the value rounded once: see the module's docstring."""
         operands = node.args[1:] if node.fn == "where" else node.args
+        if self.fast and node.fn in NATIVE_FLOAT16:
+            return True
         if node.fn not in SINGLE_ROUNDING or not all(a in self._exact for a in operands):
             return False
         if self.typed.types[index].dtype is BOOL:
             return True
-        return index in self._exact or self.users[index] <= {"output", "cast float16"}
+        return index in self._exact or self._users[index] <= {"output", "cast float16"}
 
     def form(self, index: int, carrier: str) -> Reg:
         """The register with node `index` as `carrier`: the same number, rounded where a float can't hold it."""
@@ -127,6 +141,10 @@ class Legalizer:
         if key not in self._forms:
             self._forms[key] = self._make(index, carrier)
         return self._forms[key]
+
+    def carrier_of(self, index: int) -> str | None:
+        """What a node was computed as; None for numbers."""
+        return self._home.get(index)
 
     def _make(self, index: int, carrier: str) -> Reg:
         node = self.graph.nodes[index]
@@ -150,7 +168,8 @@ class Legalizer:
             return filled(self.build, home_carrier(dtype), constant(node.attr, dtype.name))
         key = (index, f"to {dtype}")
         if key not in self._forms:
-            self._forms[key] = to_dtype(self._own(index), self.typed.types[index].dtype, dtype, self._bounds[index])
+            own, source = self._own(index), self.typed.types[index].dtype
+            self._forms[key] = to_dtype(own, source, dtype, self._bounds[index], self.fast)
         return self._forms[key]
 
     def immediate(self, index: int, carrier: str, dtype: DType | None = None) -> Immediate | None:
@@ -189,9 +208,12 @@ class Call:
     def reg(self, k: int) -> Reg:
         """Argument k as a register of the compute dtype."""
         index = self.node.args[k]
-        if self.dtype.is_float:
-            return self.lower.form(index, self.carrier)
-        return self.lower.as_dtype(index, self.dtype)
+        if not self.dtype.is_float:
+            return self.lower.as_dtype(index, self.dtype)
+        own, operands = self.lower.typed.types[index], self.lower.typed.types[self.index].operands
+        if own.zero_dim and not own.is_number and own.dtype.is_float and operands is not None and operands.is_half:
+            return convert(self.lower.as_dtype(index, operands), self.carrier)  # torch rounds a 0-d operand first
+        return self.lower.form(index, self.carrier)
 
     def words(self, k: int) -> Words:
         """Argument k, an int64, as two int32 words."""
@@ -219,10 +241,14 @@ class Call:
         return self.lower.graph.nodes[self.node.args[k]].fn in ("input", "cast")
 
     @property
+    def fast(self) -> bool:
+        """Whether the chip's quick forms will do."""
+        return self.lower.fast
+
+    @property
     def narrow(self) -> bool:
-        """Whether the value is rounded to 16 bits at once, so that float32's last bits don't matter."""
-        lower = self.lower
-        return self.result.is_half and lower.users[self.index] <= {"output", f"cast {self.result}"}
+        """Whether 12 bits of the value are enough: it is rounded to 16-bit floating point without more sums."""
+        return self.fast or self.index in self.lower.narrow
 
     @property
     def _rounded(self) -> DType | None:
@@ -249,6 +275,17 @@ def copy(register: Reg) -> Reg:
     return Reg(build, build.emit(name, carrier, *srcs, imm=imm, fresh=True))
 
 
+def _uses(typed: TypedGraph) -> list[int]:
+    """How often each node is read, by other nodes and as an output."""
+    uses = [0] * len(typed.graph.nodes)
+    for node in typed.graph.nodes:
+        for a in node.args:
+            uses[a] += 1
+    for output in typed.graph.outputs:
+        uses[output.node] += 1
+    return uses
+
+
 def _users(typed: TypedGraph) -> list[set[str]]:
     users: list[set[str]] = [set() for _ in typed.graph.nodes]
     for i, node in enumerate(typed.graph.nodes):
@@ -258,6 +295,30 @@ def _users(typed: TypedGraph) -> list[set[str]]:
     for output in typed.graph.outputs:
         users[output.node].add("output")
     return users
+
+
+# Functions that pass relative errors of an argument on as they are (or halved).
+_PASSING = frozenset({"mul", "div", "neg", "abs", "sqrt", "reciprocal", "copysign", "where"})
+
+
+def _narrow(typed: TypedGraph) -> frozenset[int]:
+    """16-bit floating-point nodes whose value only goes through products into a 16-bit result."""
+    nodes, types = typed.graph.nodes, typed.types
+    users: list[list[int]] = [[] for _ in nodes]
+    for i, node in enumerate(nodes):
+        for a in node.args:
+            users[a].append(i)
+    stored = {o.node for o in typed.graph.outputs}
+    found: set[int] = set()
+    for i in reversed(range(len(nodes))):
+        if not types[i].dtype.is_half or not (users[i] or i in stored):
+            continue
+        if all(
+            (nodes[u].fn == "cast" and types[u].dtype.is_half) or (u in found and nodes[u].fn in _PASSING)
+            for u in users[i]
+        ):
+            found.add(i)
+    return frozenset(found)
 
 
 def exact_float16(typed: TypedGraph) -> frozenset[int]:

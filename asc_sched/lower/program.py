@@ -33,7 +33,8 @@ class Step:
 
 @attrs.frozen
 class Program:
-    """`registers[i]` is the carrier of register i. `loads`/`stores` tie inputs and outputs to registers.
+    """`registers[i]` is the carrier of register i. `loads`/`stores` tie inputs and outputs to registers; an input that
+    no step reads is not loaded.
 
     Every stored register is written by a step of its own and stored once.
     """
@@ -88,8 +89,13 @@ class ProgramBuilder:
         return dst
 
     def finish(self, stores: list[tuple[str, int]]) -> Program:
-        steps = _live_steps(self.steps, {r for _, r in stores})
-        return Program(tuple(self.registers), tuple(self._loads.items()), steps, tuple(stores))
+        from asc_sched.lower.order import remake_constants
+
+        stored = frozenset(r for _, r in stores)
+        steps = remake_constants(_live_steps(self.steps, set(stored)), self.registers, stored)
+        read = {r for step in steps for r in step.srcs}
+        loads = tuple((name, register) for name, register in self._loads.items() if register in read)
+        return Program(tuple(self.registers), loads, steps, tuple(stores))
 
     def _register(self, carrier: str) -> int:
         self.registers.append(carrier)

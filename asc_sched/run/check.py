@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from asc_sched.lang.dtypes import DType, get_dtype
 from asc_sched.lang.accuracy import FAST_RELATIVE, RESULT_ULP
+from asc_sched.lang.dtypes import DType, get_dtype
 from asc_sched.lang.graph import Constant
 from asc_sched.lang.infer import TypedGraph
 from asc_sched.lang.reference import spread

@@ -243,6 +243,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = tuple(
     + _binary("max", "Max", _NUMBER, commutes=True)
     + _binary("min", "Min", _NUMBER, commutes=True)
     + _binary("div", "Div", _FLOAT)
+    + _binary("add_relu", "AddRelu", _FLOAT, commutes=True)
     + _scalar("adds", "Adds", _NUMBER)
     + _scalar("muls", "Muls", _NUMBER)
     + _scalar("maxs", "Maxs", _NUMBER)

@@ -128,7 +128,7 @@ def run_both(
     """(machine program's result, torch's reference) for each output."""
     named = dict(zip(op.inputs, tensors, strict=True))
     typed = infer(op.graph, {n: DTYPES[str(t.dtype).removeprefix("torch.")] for n, t in named.items()})
-    program = legalize(typed) if precision == "exact" else legalize(typed, precision)  # type: ignore[call-arg]
+    program = legalize(typed, precision)
     bound = op.bind_scalars(scalars)
     found = run_program(program, {n: to_numpy(t) for n, t in named.items()}, bound)
     expected = evaluate(typed, named, bound)

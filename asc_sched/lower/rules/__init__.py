@@ -37,6 +37,12 @@ CLASSIFIED = frozenset({"isnan", "isinf", "isfinite", "isposinf", "isneginf", "s
 SINGLE_ROUNDING = EXACT | COMPARISONS | CLASSIFIED | {"add", "sub", "mul", "div", "sqrt", "leaky_relu"}
 
 
+# What precision="fast" computes in float16, one rounding after the other.
+NATIVE_FLOAT16 = EXACT | COMPARISONS | CLASSIFIED | frozenset(
+    "add sub mul div sqrt rsqrt reciprocal exp log leaky_relu".split()
+)
+
+
 def rule(names: str, kinds: str = "float") -> Callable[[Rule], Rule]:
     """Register a rule for functions (names in one text) on kinds of dtypes or single dtypes."""
 

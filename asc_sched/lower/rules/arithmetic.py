@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from asc_sched.lang.dtypes import DType
@@ -35,7 +36,17 @@ def _sub(call: Call) -> Reg:
 
 @rule("div")
 def _div(call: Call) -> Reg:
-    return call.reg(0) / call.reg(1)
+    literal = call.constant(1)
+    if literal is not None and _has_exact_inverse(literal):
+        return call.reg(0) * (1 / literal)
+    if not call.fast:
+        return call.reg(0) / call.reg(1)
+    return call.reg(0) * (call.reg(1).emit("reciprocal") if literal is None or literal == 0 else 1 / literal)
+
+
+def _has_exact_inverse(value: float) -> bool:
+    """Powers of two, whose inverse is a power of two as well and no subnormal."""
+    return math.isfinite(value) and math.frexp(value)[0] in (0.5, -0.5) and 2.0**-14 <= abs(value) <= 2.0**14
 
 
 @rule("neg", "float int")
@@ -61,19 +72,31 @@ def _sqrt(call: Call) -> Reg:
 
 @rule("rsqrt")
 def _rsqrt(call: Call) -> Reg:
-    return 1.0 / call.reg(0).sqrt()
+    return call.reg(0).emit("rsqrt") if call.fast else 1.0 / call.reg(0).sqrt()
 
 
 @rule("reciprocal")
 def _reciprocal(call: Call) -> Reg:
-    return 1.0 / call.reg(0)
+    return call.reg(0).emit("reciprocal") if call.fast else 1.0 / call.reg(0)
 
 
 @rule("relu")
 def _relu(call: Call) -> Reg:
     """Keeps NaN and -0.0, as torch does: the chip's own Relu isn't documented for either."""
+    if call.fast:
+        return _fast_relu(call)
     x = call.reg(0)
     return select(x < 0.0, 0.0, x)
+
+
+def _fast_relu(call: Call) -> Reg:
+    """Relu, or AddRelu where a sum has no other use."""
+    index = call.node.args[0]
+    node = call.lower.graph.nodes[index]
+    if node.fn == "add" and call.lower.uses[index] == 1 and call.lower.carrier_of(index) == call.carrier:
+        a, b = (call.lower.form(k, call.carrier) for k in node.args)
+        return a.emit("add_relu", b)
+    return call.reg(0).emit("relu")
 
 
 @rule("relu", "int")
@@ -88,6 +111,8 @@ def _extreme(call: Call) -> Reg:
     if not isinstance(a, Reg):
         a, b = b, a
     a = a if isinstance(a, Reg) else call.reg(0)
+    if call.fast:
+        return a.max(b) if call.node.fn == "maximum" else a.min(b)
     mode = "LT" if call.node.fn == "maximum" else "GT"
     other = select(a.compare(mode, b), b, a)  # a where unordered
     return other if not isinstance(b, Reg) else select(b.is_number(), other, b)

@@ -24,14 +24,14 @@ LARGEST_QUOTIENT = 2.0 ** (_BITS * _STEPS)
 @rule("fmod")
 def _fmod(call: Call) -> Reg:
     x, y = call.reg(0), call.reg(1)
-    return with_sign(fmod_magnitude(x, y, _STEPS), x)
+    return with_sign(fmod_magnitude(x, y, 2 if call.fast else _STEPS), x)
 
 
 @rule("remainder")
 def _remainder(call: Call) -> Reg:
     """fmod, plus the divisor where the signs differ."""
     x, y = call.reg(0), call.reg(1)
-    return _move_to_sign(with_sign(fmod_magnitude(x, y, _STEPS), x), y)
+    return _move_to_sign(with_sign(fmod_magnitude(x, y, 2 if call.fast else _STEPS), x), y)
 
 
 def _move_to_sign(rest: Reg, y: Reg) -> Reg:

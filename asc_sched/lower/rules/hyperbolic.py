@@ -20,9 +20,8 @@ def _tanh(call: Call) -> Reg:
     x = call.reg(0)
     far = (1.0 / ((x + x).exp() + 1.0)) * -2.0 + 1.0
     z = x * x
-    p = z * (2 / 15) - 1 / 3 if call.narrow else polynomial(z, coefficients.TANH)
-    near = (p * z + 1.0) * x
-    return select(x.abs() < (0.25 if call.narrow else 0.6), near, far)
+    near = (polynomial(z, coefficients.TANH_SHORT if call.narrow else coefficients.TANH) * z + 1.0) * x
+    return select(x.abs() < 0.6, near, far)
 
 
 def _halved_exp(x: Reg) -> Reg:
@@ -43,7 +42,7 @@ def _sinh(call: Call) -> Reg:
     t = _halved_exp(x)
     far = t - 0.25 / t
     z = x * x
-    near = polynomial(z, coefficients.SINH) * z * x + x
+    near = (polynomial(z, coefficients.SINH_SHORT if call.narrow else coefficients.SINH) * z + 1.0) * x
     return select(x.abs() < 1.0, near, with_sign(far.abs(), x))
 
 

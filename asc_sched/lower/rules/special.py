@@ -13,19 +13,16 @@ if TYPE_CHECKING:
 
 @rule("erf")
 def _erf(call: Call) -> Reg:
-    return erf(call.reg(0))
-
-
-def erf(x: Reg) -> Reg:
     """x + x P(x^2) near 0, 1 - exp(-P(|x|)) beyond, 1 from 4 on."""
+    x = call.reg(0)
     a = x.abs()
-    near = _erf_near(x)
-    far = 1.0 - (-polynomial(select(a > 4.0, 4.0, a), coefficients.ERF_TAIL)).exp()
-    return select(a < 0.9, near, with_sign(far.abs(), x))
+    tail = coefficients.ERF_TAIL_SHORT if call.narrow else coefficients.ERF_TAIL
+    far = 1.0 - (-polynomial(select(a > 4.0, 4.0, a), tail)).exp()
+    return select(a < 0.9, _erf_near(x, call.narrow), with_sign(far.abs(), x))
 
 
-def _erf_near(x: Reg) -> Reg:
-    return polynomial(x * x, coefficients.ERF) * x + x
+def _erf_near(x: Reg, short: bool) -> Reg:
+    return polynomial(x * x, coefficients.ERF_SHORT if short else coefficients.ERF) * x + x
 
 
 @rule("erfc")
@@ -38,8 +35,11 @@ def _erfc(call: Call) -> Reg:
     a = x.abs()
     a = select(a > 11.0, 11.0, a)
     t = 2.0 / (a + 2.0)
-    h = a & a.pattern(0xFFFF_F000)
-    tail = polynomial(t, coefficients.ERFCX) * t * (-(h * h)).exp()
-    tail = tail + tail * (((h - a) * (h + a)).exp() - 1.0)
+    if call.narrow:
+        tail = polynomial(t, coefficients.ERFCX_SHORT) * t * (-(a * a)).exp()
+    else:
+        h = a & a.pattern(0xFFFF_F000)
+        tail = polynomial(t, coefficients.ERFCX) * t * (-(h * h)).exp()
+        tail = tail + tail * (((h - a) * (h + a)).exp() - 1.0)
     far = select(x < 0.0, 2.0 - tail, tail)
-    return select(a < 0.7, 1.0 - _erf_near(x), far)
+    return select(a < 0.7, 1.0 - _erf_near(x, call.narrow), far)

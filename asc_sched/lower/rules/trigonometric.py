@@ -152,7 +152,7 @@ def _reduce(call: Call, x: Reg) -> dict[bool, _Reduced]:
     """The argument reduced for sin (False) and cos (True), those that the function needs."""
     wanted = {"sin": (False,), "cos": (True,), "tan": (False, True)}[call.node.fn]
     argument = call.lower.typed.types[call.node.args[0]].dtype
-    if call.narrow and argument.name == "float16":
+    if call.fast or (call.narrow and argument.name == "float16"):
         return {c: _small(x, c, 8) for c in wanted}
     if call.narrow and argument.name == "bfloat16" and call.argument_is_input(0):
         turns = _turns_short(x)
@@ -166,22 +166,22 @@ def _reduce(call: Call, x: Reg) -> dict[bool, _Reduced]:
     return found
 
 
-def _sine(angle: Reg) -> Reg:
+def _sine(angle: Reg, short: bool) -> Reg:
     z = angle * angle
-    return (polynomial(z, coefficients.SIN) * z + 1.0) * angle
+    return (polynomial(z, coefficients.SIN_SHORT if short else coefficients.SIN) * z + 1.0) * angle
 
 
 @rule("sin cos")
 def _sin_cos(call: Call) -> Reg:
     x = call.reg(0)
     reduced = _reduce(call, x)[call.node.fn == "cos"]
-    return _sine(reduced.angle) * reduced.sign
+    return _sine(reduced.angle, call.narrow) * reduced.sign
 
 
 @rule("tan")
 def _tan(call: Call) -> Reg:
     reduced = _reduce(call, call.reg(0))
-    sine, cosine = (_sine(reduced[c].angle) * reduced[c].sign for c in (False, True))
+    sine, cosine = (_sine(reduced[c].angle, call.narrow) * reduced[c].sign for c in (False, True))
     return sine / cosine
 
 
@@ -190,10 +190,10 @@ _HALF_PI = _parts(PI / 2, (24, 24))
 _WHOLE_PI = _parts(PI, (24, 24))
 
 
-def _atan01(t: Reg) -> Reg:
+def _atan01(t: Reg, short: bool) -> Reg:
     """atan on [0, 1]."""
     z = t * t
-    return (polynomial(z, coefficients.ATAN) * z + 1.0) * t
+    return (polynomial(z, coefficients.ATAN_SHORT if short else coefficients.ATAN) * z + 1.0) * t
 
 
 @rule("atan")
@@ -202,7 +202,7 @@ def _atan(call: Call) -> Reg:
     x = call.reg(0)
     a = x.abs()
     over = a > 1.0
-    r = _atan01(select(over, 1.0 / a, a))
+    r = _atan01(select(over, 1.0 / a, a), call.narrow)
     return with_sign(select(over, (_HALF_PI[0] - r) + _HALF_PI[1], r), x)
 
 
@@ -215,24 +215,24 @@ def _atan2(call: Call) -> Reg:
     low, high = select(swap, a, b), select(swap, b, a)
     ratio = select(high.equals(0.0), 0.0, low / high)
     ratio = select(low.equals(float("inf")), 1.0, ratio)
-    r = _atan01(ratio)
+    r = _atan01(ratio, call.narrow)
     r = select(swap, (_HALF_PI[0] - r) + _HALF_PI[1], r)
     r = select(x.sign_one() < 0.0, (_WHOLE_PI[0] - r) + _WHOLE_PI[1], r)
     return select((a + b).is_number(), with_sign(r.abs(), y), a + b)
 
 
-def _asin_core(a: Reg) -> tuple[Reg, Reg]:
+def _asin_core(a: Reg, short: bool) -> tuple[Reg, Reg]:
     """(whether a > 1/2, asin of a or of sqrt((1 - a) / 2))."""
     over = a > 0.5
     square = select(over, (1.0 - a) * 0.5, a * a)
     s = select(over, square.sqrt(), a)
-    return over, (polynomial(square, coefficients.ASIN) * square + 1.0) * s
+    return over, (polynomial(square, coefficients.ASIN_SHORT if short else coefficients.ASIN) * square + 1.0) * s
 
 
 @rule("asin")
 def _asin(call: Call) -> Reg:
     x = call.reg(0)
-    over, p = _asin_core(x.abs())
+    over, p = _asin_core(x.abs(), call.narrow)
     big = (_HALF_PI[0] - p * 2.0) + _HALF_PI[1]
     return with_sign(select(over, big, p).abs(), x)
 
@@ -240,7 +240,7 @@ def _asin(call: Call) -> Reg:
 @rule("acos")
 def _acos(call: Call) -> Reg:
     x = call.reg(0)
-    over, p = _asin_core(x.abs())
+    over, p = _asin_core(x.abs(), call.narrow)
     twice = p * 2.0
     big = select(x < 0.0, (_WHOLE_PI[0] - twice) + _WHOLE_PI[1], twice)
     signed = with_sign(p.abs(), x)
