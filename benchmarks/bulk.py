@@ -58,7 +58,7 @@ def declaration(kernels: int) -> dict[str, Any]:
 def trimmed(spec: dict[str, Any], kernels: int) -> dict[str, Any]:
     """`spec` with as many ops, evenly spread over the catalogue, as make about that many kernels."""
     from asc_sched.library.analysis import Analyst
-    from asc_sched.library.load import load
+    from asc_sched.library.declaration import load
     from asc_sched.library.plan import make_plan
 
     plan = make_plan(load(spec), Analyst())

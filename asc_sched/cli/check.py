@@ -13,7 +13,7 @@ from asc_sched.cli.common import emit_json, fail_json
 from asc_sched.errors import AscSchedError
 
 if TYPE_CHECKING:
-    from asc_sched.library.check import CheckReport
+    from asc_sched.library.checker import CheckReport
 
 
 @click.command()
@@ -40,7 +40,7 @@ def command(folder: Path, jobs: int | None, as_json: bool) -> None:
 
 
 def _check(folder: Path, jobs: int | None) -> CheckReport:
-    from asc_sched.library.check import check
+    from asc_sched.library.checker import check
     from asc_sched.report.progress import CheckProgress
 
     with CheckProgress() as progress:

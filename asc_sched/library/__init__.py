@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asc_sched.library.builder import BuildReport, Failure, Watcher, build
-    from asc_sched.library.check import CheckReport, check
-    from asc_sched.library.load import load
+    from asc_sched.library.checker import CheckReport, check
+    from asc_sched.library.declaration import load
     from asc_sched.library.spec import Library
 
 _HOMES = {
     "BuildReport": "builder",
-    "CheckReport": "check",
+    "CheckReport": "checker",
     "Failure": "builder",
     "Library": "spec",
     "Watcher": "builder",
     "build": "builder",
-    "check": "check",
-    "load": "load",
+    "check": "checker",
+    "load": "declaration",
 }
 
 __all__ = ["BuildReport", "CheckReport", "Failure", "Library", "Watcher", "build", "check", "load"]

@@ -39,8 +39,15 @@ class _OperatorText:
         self.dtypes = [_kinds(v.typed.inputs) for v in served]
         with_gradient = [_kinds(v.typed.inputs) for v in served if v.gradient is not None]
         self.gradients = "yes" if with_gradient == self.dtypes else ", ".join(with_gradient) or "no"
-        tensors = ", ".join(["torch.rand(3, 5)"] * len(operator.inputs))
-        self.call = ", ".join([tensors, *(f"{a}=1" for _, a in operator.scalars)])
+        dtypes = (served or operator.variants)[0].typed.inputs
+        self.call = ", ".join([*map(_sample, dtypes), *(f"{a}=1" for s, a in operator.scalars if s.default is None)])
+
+
+def _sample(dtype: str) -> str:
+    """A tensor for an example."""
+    if dtype in ("float32", "float16", "bfloat16"):
+        return "torch.rand(3, 5)" if dtype == "float32" else f"torch.rand(3, 5).to(torch.{dtype})"
+    return f"torch.ones(3, 5, dtype=torch.{dtype})"
 
 
 def _kinds(inputs: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from asc_sched.library.builder import Failure, Watcher
-from asc_sched.library.check import Problem
+from asc_sched.library.checker import Problem
 
 
 class _Bar:
