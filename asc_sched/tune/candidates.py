@@ -4,96 +4,118 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 import attrs
 
-from asc_sched.errors import AscSchedError
+from asc_sched.errors import AscSchedError, ScheduleError, TileLengthError, UbOverflowError
 from asc_sched.schedule import Schedule
+from asc_sched.tiling.binding import check_core_num, check_tile_length
+from asc_sched.tiling.estimate import Split
 from asc_sched.tune.model import Model
 from asc_sched.tune.space import Space
 
 
 class Candidates:
-    """The valid part of a space for one task, with a count of what was pruned by each rule."""
+    """The valid part of a space for one task. `pruned` counts what isn't in it by rule, `reasons` has every case."""
 
     def __init__(self, space: Space, model: Model) -> None:
         self.space = space
         self.model = model
         self.pruned: Counter[str] = Counter()
         self.reasons: dict[Schedule, str] = {}
-        self.variants = tuple(self._variants())
+        self._longest: dict[Schedule, int] = {}
+        self.variants = tuple(sorted(self._variants()))
         self.cores = self._cores()
+        self.tiles = lru_cache(maxsize=None)(self._tiles)
 
-    def _variants(self) -> Iterator[Schedule]:
-        """Combinations of the text-changing knobs that the chip can run and that differ from simpler ones."""
-        meaningful = [v for v in self.space.variants() if not self._without_effect(v)]
-        self.model.prepare(meaningful)
-        for variant in sorted(meaningful):
-            try:
-                self.model.variant(variant)
-            except AscSchedError as error:
-                self._prune(type(error).__name__, variant, str(error))
-            else:
-                yield variant
-
-    def _without_effect(self, variant: Schedule) -> bool:
-        """Knobs that change nothing for this op: the simpler schedule is in the space too."""
-        task = self.model.task
-        one_input = len(task.op.inputs) < 2
-        if variant.pack_inputs and one_input and False in self.space.pack_inputs:
-            self._prune("no effect: pack_inputs with one input", variant, "")
-            return True
-        if variant.bank_pad and not self.model.has_pairs and False in self.space.bank_pad:
-            self._prune("no effect: bank_pad without a two-source instruction", variant, "")
-            return True
-        return False
-
-    def _cores(self) -> tuple[int, ...]:
-        """Core counts that get at least one alignment unit each; larger ones launch the same cores."""
-        model = self.model
-        units = max(1, -(-model.task.shapes.total_length // model.align.datablock_length))
-        wanted = self.space.cores(model.task.target.vector_cores)
-        kept = tuple(c for c in wanted if c <= units) or wanted[:1]
-        self.pruned["cores without work"] += (len(wanted) - len(kept)) * max(1, len(self.variants))
-        return kept
-
-    def tiles(self, variant: Schedule, core_num: int) -> tuple[int, ...]:
-        """Tile lengths for a variant on so many cores, longest first."""
-        model = self.model
-        align = model.align
-        longest = model.longest_tile(variant)
-        block = -(-model.task.shapes.total_length // core_num)
-        step = align.line_length if min(block, longest) >= align.line_length else align.datablock_length
-        if self.space.tile_length is None:
-            return self.space.tiles(block, longest // step * step or longest, step, model.widest)
-        wanted = self.space.tiles(block, longest, step, model.widest)
-        kept = [t for t in wanted if t <= longest and t % align.datablock_length == 0]
-        for tile in wanted:
-            if tile > longest:
-                self._prune("UbOverflowError", attrs.evolve(variant, core_num=core_num, tile_length=tile),
-                            f"tile_length={tile}: at most {longest} elements fit into the UB")  # fmt: skip
-            elif tile % align.datablock_length:
-                self._prune("TileLengthError", attrs.evolve(variant, core_num=core_num, tile_length=tile),
-                            f"tile_length={tile} is not a multiple of {align.datablock_length}")  # fmt: skip
-        return tuple(kept)
+    def estimate(self, schedule: Schedule) -> float:
+        """A first idea of a schedule's time, without looking at it."""
+        return self.model.estimate.task_us(schedule)
 
     def grid(self, variant: Schedule) -> Iterator[Schedule]:
         """Every schedule of a variant that the rules and the restrictions allow."""
         for core_num in self.cores:
             for tile in self.tiles(variant, core_num):
-                schedule = attrs.evolve(variant, core_num=core_num, tile_length=tile)
-                rule = self.space.refused_by(schedule)
-                if rule is None:
-                    yield schedule
-                else:
-                    self._prune(f"restriction: {rule}", schedule, rule)
+                yield attrs.evolve(variant, core_num=core_num, tile_length=tile)
 
     def all(self) -> Iterator[Schedule]:
         """The whole valid space."""
         for variant in self.variants:
             yield from self.grid(variant)
 
+    # -- knobs ----------------------------------------------------------------------------------------------------
+    def _variants(self) -> Iterator[Schedule]:
+        """Combinations of the memory knobs that the chip can run and that differ from simpler ones."""
+        for variant in self.space.variants():
+            reason = self._without_effect(variant)
+            if reason:
+                self._prune(reason, variant, reason)
+                continue
+            try:
+                longest = self.model.longest_tile(variant)
+            except AscSchedError as error:
+                self._prune(type(error).__name__, variant, str(error))
+                continue
+            if longest == 0:
+                self._prune(UbOverflowError.__name__, variant, "not even the shortest tile fits into the UB")
+                continue
+            self._longest[variant] = longest
+            yield variant
+
+    def _without_effect(self, variant: Schedule) -> str:
+        """Why a variant is the same as a simpler one that is in the space too; empty if it isn't."""
+        work = self.model.work
+        if variant.pack_inputs and len(work.in_sizes) < 2 and False in self.space.pack_inputs:
+            return "no effect: pack_inputs with one input"
+        if variant.bank_pad and not work.has_pairs and False in self.space.bank_pad:
+            return "no effect: bank_pad without a two-source instruction"
+        return ""
+
+    def _cores(self) -> tuple[int, ...]:
+        """Core counts that the target has and that all get work; larger ones launch the same cores."""
+        task, kept = self.model.task, {}
+        for core_num in self.space.cores(task.target.vector_cores):
+            schedule = Schedule(core_num=core_num)
+            try:
+                check_core_num(schedule, task.target)
+            except ScheduleError as error:
+                self._prune(type(error).__name__, schedule, str(error))
+                continue
+            used = Split.of(task.total_length, core_num, self.model.align).core_num
+            if used in kept and used < core_num:
+                self._prune("cores without work", schedule, f"core_num={core_num}: {used} cores have work")
+            else:
+                kept[used if used < core_num else core_num] = None
+        return tuple(sorted(kept))
+
+    def _tiles(self, variant: Schedule, core_num: int) -> tuple[int, ...]:
+        """Tile lengths of a variant on so many cores that fit, longest first."""
+        align, longest = self.model.align, self._longest[variant]
+        block = Split.of(self.model.task.total_length, core_num, align, variant.core_split).block_length
+        by_line = min(block, longest) >= align.line_length
+        step = align.line_length if by_line else align.datablock_length
+        most = longest // step * step
+        wanted = self.space.tiles(block, most, step, self.model.widest)
+        return tuple(t for t in wanted if self._allowed(attrs.evolve(variant, core_num=core_num, tile_length=t), longest))
+
+    def _allowed(self, schedule: Schedule, longest: int) -> bool:
+        tile = schedule.tile_length or 0
+        try:
+            check_tile_length(tile, self.model.align)
+        except TileLengthError as error:
+            self._prune(type(error).__name__, schedule, str(error))
+            return False
+        if tile > longest:
+            reason = f"tile_length={tile} is over the {longest} elements that fit into the UB"
+            self._prune(UbOverflowError.__name__, schedule, reason)
+            return False
+        rule = self.space.refused_by(schedule)
+        if rule is not None:
+            self._prune(f"restriction: {rule}", schedule, rule)
+        return rule is None
+
     def _prune(self, rule: str, schedule: Schedule, reason: str) -> None:
         if schedule not in self.reasons:
             self.pruned[rule] += 1
-            self.reasons[schedule] = reason or rule
+            self.reasons[schedule] = reason

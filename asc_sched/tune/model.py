@@ -1,29 +1,35 @@
-"""The model as the search's first judge: times of schedules without running, and mostly without compiling, them.
+"""The model as the search's judge: times of schedules without running, and mostly without compiling, them.
 
-One kernel of any size per variant (the knobs that change its text) serves every core count and tile length: they are
-its arguments. Only finalists are compiled as they will be used, with every size baked in.
+A schedule of a flat task is ranked by its sketch (see `asc_sched.tune.sketch`). Finalists are compiled as they will be
+used, with every size baked in, and timed as what the compiler made.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import attrs
 
 from asc_sched.build import LoweringPool, lower_many
 from asc_sched.declare import Op
-from asc_sched.errors import AscSchedError, ScheduleError
-from asc_sched.kernel import Kernel, _lower_op as lower_op, generate
+from asc_sched.errors import AscSchedError
+from asc_sched.kernel import Kernel, generate
+from asc_sched.kernel import _lower_op as lower_op
 from asc_sched.lang.dtypes import DType
 from asc_sched.lang.infer import TypedGraph
 from asc_sched.lower.plan import Tensor
+from asc_sched.lower.work import work_of
 from asc_sched.run.shapes import Shapes
 from asc_sched.schedule import Schedule
 from asc_sched.sim import ArraySpec, Timing, time_kernel
+from asc_sched.sim.launch import Launch
 from asc_sched.target import Target
+from asc_sched.target.timing import TIMING
 from asc_sched.tiling import Alignment, resolve
+from asc_sched.tiling.estimate import Estimate
+from asc_sched.tune.sketch import Sketch
 
 _JOBS = 2
 
@@ -47,8 +53,12 @@ class Task:
 
     @property
     def flat(self) -> bool:
-        """Whether every input has the result's shape: then a kernel of any size computes it."""
+        """Whether every input has the result's shape: then the kernel sees one run of elements."""
         return all(s == self.shapes.output for s in self.shapes.inputs)
+
+    @property
+    def total_length(self) -> int:
+        return self.shapes.total_length
 
 
 class Model:
@@ -57,75 +67,62 @@ class Model:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.compiled = 0
-        self._variants: dict[Schedule, Kernel | AscSchedError] = {}
+        self.lowered = lower_op(task.typed)
+        self.work = work_of(self.lowered, task.target)
+        self.align = Alignment.of(self.lowered.itemsizes, task.target)
+        self.sketch = Sketch(self.lowered, task.target)
         self._times: dict[Schedule, float] = {}
         self._kernels: dict[Schedule, Kernel] = {}
 
-    # -- variants -------------------------------------------------------------------------------------------------
-    def prepare(self, variants: Sequence[Schedule]) -> None:
-        """Compile the kernels of any size for these variants, side by side."""
-        wanted = [v for v in variants if v not in self._variants]
-        made: list[tuple[Schedule, Kernel]] = []
-        for variant in wanted:
-            try:
-                made.append((variant, self._generate_any(variant)))
-            except AscSchedError as error:
-                self._variants[variant] = error
-        self.compiled += len(made)
-        results = lower_many((k.request for _, k in made), pool=_pool())
-        for (variant, kernel), result in zip(made, results, strict=True):
-            failed = isinstance(result, AscSchedError)
-            self._variants[variant] = result if failed else attrs.evolve(kernel, lowered=result)
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The closed form, for a first idea."""
+        return Estimate(self.work, self.task.total_length, self.task.target, self.task.l2)
 
-    def _generate_any(self, variant: Schedule) -> Kernel:
-        task = self.task
-        return generate(
-            task.op, None, list(task.dtypes), schedule=variant, target=task.target, typed=task.typed,
-            tile_argument=True,
-        )  # fmt: skip
-
-    def variant(self, variant: Schedule) -> Kernel:
-        """The kernel of any size for a variant. Raises what made it impossible."""
-        if variant not in self._variants:
-            self.prepare([variant])
-        found = self._variants[variant]
-        if isinstance(found, AscSchedError):
-            raise found
-        return found
+    @property
+    def widest(self) -> int:
+        """Bytes per element of the widest tensor in GM."""
+        return max(self.lowered.itemsizes)
 
     def longest_tile(self, variant: Schedule) -> int:
-        """The longest tile that the UB takes under a variant. Raises `ScheduleError` where none fits."""
-        return self.variant(variant).plan.tile_length
+        """The longest tile that the UB takes under a schedule's memory knobs; 0 where none fits. Raises `ScheduleError`
+        where its queues are too many."""
+        return self.work.longest_tile(variant, self.align.datablock_length)
 
-    # -- times ----------------------------------------------------------------------------------------------------
     def time(self, schedule: Schedule) -> float:
-        """The modelled time in microseconds of a flat task, from the variant's kernel of any size."""
+        """The modelled time in microseconds, without compiling where the task is flat. Raises `AscSchedError`."""
         if schedule not in self._times:
-            self._times[schedule] = self._time_any(schedule)
+            flat = self.task.flat
+            self._times[schedule] = self._sketched(schedule) if flat else self.exact(schedule).task_us
         return self._times[schedule]
 
-    def _time_any(self, schedule: Schedule) -> float:
-        variant = attrs.evolve(schedule, core_num=None, tile_length=None)
-        kernel = self.variant(variant)
-        assert schedule.tile_length is not None
-        if schedule.tile_length > kernel.plan.tile_length:
-            raise ScheduleError(f"tile_length={schedule.tile_length} is over the UB's {kernel.plan.tile_length}")
-        total = self.task.shapes.total_length
-        tiling = resolve(schedule, total_length=total, itemsizes=kernel.itemsizes, target=self.task.target)
-        sizes = {"total_length": total, "tile_length": schedule.tile_length}
-        numbers = [next(v for k, v in sizes.items() if n.startswith(k)) for n, _ in kernel.plan.formulas.arguments]
-        return self._clock(kernel, numbers, tiling.core_num).task_us
+    def _sketched(self, schedule: Schedule) -> float:
+        task = self.task
+        tiling = resolve(
+            schedule, total_length=task.total_length, itemsizes=self.lowered.itemsizes, target=task.target
+        )
+        sizes = [task.total_length * size for size in self.lowered.itemsizes]
+        launch = Launch([self.sketch.longest(tiling)], sizes, task.target, task.l2, TIMING)
+        cycles = max(run.end for run in launch.run())
+        return TIMING.launch_us + TIMING.launch_per_core_us * tiling.core_num + cycles / task.target.clock_mhz
 
+    # -- compiled kernels -----------------------------------------------------------------------------------------
     def exact(self, schedule: Schedule) -> Timing:
-        """The modelled time of the kernel as it will be used, compiled for this size."""
+        """The modelled time of the kernel as it will be used. Raises what made it impossible."""
         kernel = self.kernel(schedule)
         assert kernel.tiling is not None
-        return self._clock(kernel, [], kernel.tiling.core_num)
+        specs = [ArraySpec(t.dtype.asc, t.dtype.itemsize * n) for t, n in self._tensors(kernel)]
+        scalars = [1.0 if s.carrier == "float32" else 1 for s in kernel.plan.scalars]
+        core_num = kernel.tiling.core_num
+        return time_kernel(
+            kernel.asc_ir, [*specs, *scalars], core_num=core_num, target=self.task.target, l2=self.task.l2
+        )
 
     def kernel(self, schedule: Schedule) -> Kernel:
-        """The kernel for this size and schedule, compiled."""
-        if schedule not in self._kernels:
-            self.compile([schedule])
+        """The kernel for this size and schedule, compiled. Raises what made it impossible."""
+        failed = self.compile([schedule])
+        if failed:
+            raise failed[schedule]
         return self._kernels[schedule]
 
     def compile(self, schedules: Sequence[Schedule]) -> dict[Schedule, AscSchedError]:
@@ -133,7 +130,7 @@ class Model:
         task = self.task
         failed: dict[Schedule, AscSchedError] = {}
         made: list[tuple[Schedule, Kernel]] = []
-        for schedule in (s for s in schedules if s not in self._kernels):
+        for schedule in (s for s in dict.fromkeys(schedules) if s not in self._kernels):
             try:
                 kernel = generate(
                     task.op, list(task.shapes.inputs), list(task.dtypes), schedule=schedule, target=task.target,
@@ -144,7 +141,7 @@ class Model:
             else:
                 made.append((schedule, kernel))
         self.compiled += len(made)
-        results = lower_many((k.request for _, k in made), pool=_pool())
+        results = lower_many((k.request for _, k in made), pool=_pool()) if made else ()
         for (schedule, kernel), result in zip(made, results, strict=True):
             if isinstance(result, AscSchedError):
                 failed[schedule] = result
@@ -152,31 +149,7 @@ class Model:
                 self._kernels[schedule] = attrs.evolve(kernel, lowered=result)
         return failed
 
-    def _clock(self, kernel: Kernel, sizes: list[int], core_num: int) -> Timing:
-        specs = [ArraySpec(t.dtype.asc, t.dtype.itemsize * n) for t, n in self._tensors(kernel)]
-        scalars = [1.0 if s.carrier == "float32" else 1 for s in kernel.plan.scalars]
-        return time_kernel(
-            kernel.asc_ir, [*specs, *sizes, *scalars], core_num=core_num, target=self.task.target, l2=self.task.l2
-        )
-
     def _tensors(self, kernel: Kernel) -> list[tuple[Tensor, int]]:
         lengths = [math.prod(s) for s in self.task.shapes.inputs]
-        lengths += [self.task.shapes.total_length] * len(kernel.plan.outputs)
+        lengths += [self.task.total_length] * len(kernel.plan.outputs)
         return list(zip((*kernel.plan.inputs, *kernel.plan.outputs), lengths, strict=True))
-
-    @property
-    def align(self) -> Alignment:
-        dtypes = (*self.task.typed.input_dtypes.values(), *self.task.typed.output_dtypes.values())
-        return Alignment.of(tuple(d.itemsize for d in dtypes), self.task.target)
-
-    @property
-    def widest(self) -> int:
-        """Bytes per element of the widest tensor in GM."""
-        dtypes = (*self.task.typed.input_dtypes.values(), *self.task.typed.output_dtypes.values())
-        return max(d.itemsize for d in dtypes)
-
-    @property
-    def has_pairs(self) -> bool:
-        """Whether some instruction reads two different buffers, so that bank padding can matter."""
-        program = lower_op(self.task.typed).program
-        return any(len(set(step.srcs)) > 1 for step in program.steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import attrs
@@ -16,12 +16,16 @@ from asc_sched.tune.candidates import Candidates
 # Time of a schedule in microseconds; raises AscSchedError where it has none.
 Timer = Callable[[Schedule], float]
 
+# How far `descent` looks: values of cores and tiles on the first grid, variants that are followed further.
+_COARSE, _FOLLOWED = 6, 3
+
 
 @attrs.frozen
 class Found:
-    """Schedules looked at, fastest first, and how many there were in all."""
+    """Schedules looked at, fastest first; `failed` are those without a time, with the reason."""
 
     ranked: tuple[tuple[float, Schedule], ...]
+    failed: tuple[tuple[Schedule, str], ...] = ()
 
     @property
     def best(self) -> Schedule:
@@ -42,31 +46,48 @@ def exhaustive(candidates: Candidates, timer: Timer, deadline: float) -> Found:
     return seen.found()
 
 
-def descent(candidates: Candidates, timer: Timer, deadline: float) -> Found:
-    """Coarse grid on the plain variant, descent along core_num and tile_length, then every variant around the best.
+def random_sample(candidates: Candidates, timer: Timer, deadline: float, *, count: int = 100, seed: int = 0) -> Found:
+    """`count` schedules at random: what any strategy has to beat."""
+    import random
 
-    Time is smooth along cores and tiles and the memory knobs act nearly alike at every point, so a few hundred looks
+    everything = list(candidates.all())
+    seen = _Seen(timer, deadline)
+    for schedule in random.Random(seed).sample(everything, min(count, len(everything))):
+        seen(schedule)
+    return seen.found()
+
+
+def descent(candidates: Candidates, timer: Timer, deadline: float) -> Found:
+    """A closed-form estimate of a coarse grid, one look at the best of each variant, then steps along cores and tiles.
+
+    Time is smooth along cores, nearly so along tiles, and the memory knobs act much alike everywhere, so a hundred looks
     find what the whole space has; `benchmarks/tuning.py` measures the regret.
     """
     seen = _Seen(timer, deadline)
-    variants = sorted(candidates.variants, key=lambda v: (v.buffer_num != 2, v.sort_key))
-    if not variants:
-        return seen.found()
-    for variant in {variants[0], *[v for v in variants if v.buffer_num == 1][:1]}:
-        for core_num in _spread(candidates.cores, 5):
-            for tile in _spread(candidates.tiles(variant, core_num), 5):
-                seen(attrs.evolve(variant, core_num=core_num, tile_length=tile))
-    _descend(candidates, seen, seen.best_of(variants[0]))
-    start = seen.found()
-    if not start.ranked:
-        return start
-    for variant in variants:
-        for schedule in _nearby(candidates, variant, start.best):
-            seen(schedule)
-    leaders = sorted(variants, key=seen.best_time)[:4]
+    for variant in candidates.variants:
+        for start in _promising(candidates, variant):
+            seen(start)
+    if not seen.found().ranked:
+        return exhaustive(candidates, timer, deadline)
+    leaders = sorted(candidates.variants, key=lambda v: (seen.best_time(v), v.sort_key))[:_FOLLOWED]
     for variant in leaders:
         _descend(candidates, seen, seen.best_of(variant))
+    _vary(candidates, seen)
     return seen.found()
+
+
+def _promising(candidates: Candidates, variant: Schedule) -> list[Schedule]:
+    """By the estimate, the best of a coarse grid, and the best with another number of cores."""
+    grid = [
+        attrs.evolve(variant, core_num=core_num, tile_length=tile)
+        for core_num in _spread(candidates.cores, _COARSE)
+        for tile in _spread(candidates.tiles(variant, core_num), _COARSE)
+    ]
+    if not grid:
+        return []
+    ranked = sorted(grid, key=lambda s: (candidates.estimate(s), s.sort_key))
+    others = [s for s in ranked if s.core_num != ranked[0].core_num]
+    return [ranked[0], *others[:1]]
 
 
 class _Seen:
@@ -76,6 +97,7 @@ class _Seen:
         self._timer = timer
         self._deadline = deadline
         self.times: dict[Schedule, float] = {}
+        self.failed: dict[Schedule, str] = {}
 
     def __call__(self, schedule: Schedule) -> float:
         if schedule not in self.times:
@@ -83,13 +105,17 @@ class _Seen:
                 return float("inf")
             try:
                 self.times[schedule] = self._timer(schedule)
-            except AscSchedError:
+            except AscSchedError as error:
                 self.times[schedule] = float("inf")
+                self.failed[schedule] = f"{type(error).__name__}: {error}"
         return self.times[schedule]
 
+    def best(self, schedules: Iterable[Schedule]) -> Schedule | None:
+        good = [s for s in schedules if self.times[s] < float("inf")]
+        return min(good, key=lambda s: (self.times[s], s.sort_key), default=None)
+
     def best_of(self, variant: Schedule) -> Schedule | None:
-        mine = [s for s in self.times if _variant(s) == variant and self.times[s] < float("inf")]
-        return min(mine, key=lambda s: (self.times[s], s.sort_key), default=None)
+        return self.best(s for s in self.times if variant_of(s) == variant)
 
     def best_time(self, variant: Schedule) -> float:
         best = self.best_of(variant)
@@ -97,10 +123,12 @@ class _Seen:
 
     def found(self) -> Found:
         good = [(t, s) for s, t in self.times.items() if t < float("inf")]
-        return Found(tuple(sorted(good, key=lambda pair: (pair[0], pair[1].sort_key))))
+        ranked = tuple(sorted(good, key=lambda pair: (pair[0], pair[1].sort_key)))
+        return Found(ranked, tuple(self.failed.items()))
 
 
-def _variant(schedule: Schedule) -> Schedule:
+def variant_of(schedule: Schedule) -> Schedule:
+    """A schedule's memory knobs alone."""
     return attrs.evolve(schedule, core_num=None, tile_length=None)
 
 
@@ -112,37 +140,44 @@ def _spread(values: Sequence[int], count: int) -> list[int]:
 
 
 def _descend(candidates: Candidates, seen: _Seen, start: Schedule | None) -> None:
-    """Moves to the best neighbour (one or two steps in cores or tiles) until none is better."""
+    """Moves to the best neighbour (a few steps in cores or tiles) until none is better."""
     current = start
     while current is not None:
-        around = _neighbours(candidates, current)
-        best = min([current, *around], key=lambda s: (seen(s), s.sort_key))
+        best = min([current, *_neighbours(candidates, current)], key=lambda s: (seen(s), s.sort_key))
         if seen(best) >= seen(current):
             return
         current = best
 
 
 def _neighbours(candidates: Candidates, schedule: Schedule) -> list[Schedule]:
-    variant = _variant(schedule)
+    variant = variant_of(schedule)
     assert schedule.core_num is not None and schedule.tile_length is not None
     found: list[Schedule] = []
-    for tile in _around(candidates.tiles(variant, schedule.core_num), schedule.tile_length, 2):
+    for tile in _around(candidates.tiles(variant, schedule.core_num), schedule.tile_length, 3):
         found.append(attrs.evolve(schedule, tile_length=tile))
     for core_num in _around(candidates.cores, schedule.core_num, 2):
         tiles = candidates.tiles(variant, core_num)
-        for tile in _around(tiles, _closest(tiles, schedule.tile_length), 1):
+        for tile in _around(tiles, _same_count(candidates, schedule, core_num, tiles), 1):
             found.append(attrs.evolve(schedule, core_num=core_num, tile_length=tile))
     return found
 
 
-def _nearby(candidates: Candidates, variant: Schedule, best: Schedule) -> list[Schedule]:
-    """The same cores and about the same tiles under another variant."""
-    assert best.core_num is not None and best.tile_length is not None
-    tiles = candidates.tiles(variant, best.core_num)
-    if not tiles:
-        return []
-    near = _around(tiles, _closest(tiles, best.tile_length), 1)
-    return [attrs.evolve(variant, core_num=best.core_num, tile_length=t) for t in near]
+def _same_count(candidates: Candidates, schedule: Schedule, core_num: int, tiles: Sequence[int]) -> int:
+    """The tile length on other cores that cuts their blocks into as many tiles."""
+    total = candidates.model.task.total_length
+    assert schedule.core_num is not None and schedule.tile_length is not None
+    count = max(1, round(total / schedule.core_num / schedule.tile_length))
+    return _closest(tiles, -(-total // (core_num * count)))
+
+
+def _vary(candidates: Candidates, seen: _Seen) -> None:
+    """The best point under every other variant."""
+    best = seen.best(seen.times)
+    assert best is not None and best.core_num is not None and best.tile_length is not None
+    for variant in candidates.variants:
+        tiles = candidates.tiles(variant, best.core_num)
+        for tile in _around(tiles, _closest(tiles, best.tile_length), 1):
+            seen(attrs.evolve(variant, core_num=best.core_num, tile_length=tile))
 
 
 def _closest(values: Sequence[int], wanted: int) -> int:

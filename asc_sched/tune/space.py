@@ -14,6 +14,11 @@ from asc_sched.schedule import Schedule
 # A restriction keeps the schedules for which it is true; its name is what reports say.
 Restriction = Callable[[Schedule], bool]
 
+_CORES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 36, 40, 44, 48)
+_TILE_COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
+# Parts of the longest tile: where blocks are so long that their number of tiles doesn't matter.
+_PARTS = ((1, 1), (7, 8), (3, 4), (5, 8), (1, 2), (3, 8), (1, 4), (3, 16), (1, 8))
+
 
 def _as_tuple(value: Any) -> Any:
     return value if value is None else tuple(value) if isinstance(value, (list, tuple, range)) else (value,)
@@ -24,15 +29,14 @@ class Space:
     """Values per knob; the space is their product, less what the restrictions and the chip's rules refuse.
 
     `core_num` None: a spread of counts up to the target's. `tile_length` None: the lengths that cut a core's block into
-    `tile_counts` equal tiles, as far as `min_copy_bytes` (of the widest tensor) and the UB allow. A single value may
-    be given in place of a tuple. Raises `ScheduleError` for values that no schedule has.
+    `tile_counts` equal tiles or are simple parts of the longest one that the UB takes, as far as copies (of the widest
+    tensor) aren't shorter than `min_copy_bytes`. A single value may be given in place of a tuple. `restrictions` are
+    conditions by name that a schedule must meet. Raises `ScheduleError` for values that no schedule has.
     """
 
     core_num: tuple[int, ...] | None = attrs.field(default=None, converter=_as_tuple)
     tile_length: tuple[int, ...] | None = attrs.field(default=None, converter=_as_tuple)
-    tile_counts: tuple[int, ...] = attrs.field(
-        default=(1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128), converter=_as_tuple
-    )
+    tile_counts: tuple[int, ...] = attrs.field(default=_TILE_COUNTS, converter=_as_tuple)
     min_copy_bytes: int = 1024
     buffer_num: tuple[int, ...] = attrs.field(default=(1, 2), converter=_as_tuple)
     l2_cache: tuple[str, ...] = attrs.field(default=("normal", "bypass"), converter=_as_tuple)
@@ -42,40 +46,41 @@ class Space:
     restrictions: Mapping[str, Restriction] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        for name in ("buffer_num", "l2_cache", "bank_pad", "core_split", "pack_inputs"):
+        for name in ("buffer_num", "l2_cache", "bank_pad", "core_split", "pack_inputs", "core_num", "tile_length"):
             values = getattr(self, name)
-            if not values:
+            if values == ():
                 raise ScheduleError(f"Space({name}=()) is empty; give at least one value")
-            for value in values:
+            for value in values or ():
                 Schedule(**{name: value})
-        for name in ("core_num", "tile_length"):
-            for value in getattr(self, name) or ():
-                Schedule(**{name: value})
+        if not self.tile_counts or any(c < 1 for c in self.tile_counts):
+            raise ScheduleError(f"Space(tile_counts={self.tile_counts}): needs at least one count, each 1 or more")
 
     def variants(self) -> Iterator[Schedule]:
-        """Every combination of the knobs that need a kernel of their own: all but core_num and tile_length."""
+        """Every combination of the knobs besides core_num and tile_length."""
         knobs = (self.buffer_num, self.l2_cache, self.bank_pad, self.core_split, self.pack_inputs)
         for buffers, l2, pad, split, pack in itertools.product(*knobs):
             yield Schedule(buffer_num=buffers, l2_cache=l2, bank_pad=pad, core_split=split, pack_inputs=pack)
 
     def cores(self, limit: int) -> tuple[int, ...]:
-        """Core counts up to `limit`, the target's."""
+        """Core counts; those over the target's `limit` are left to be refused by its rule."""
         if self.core_num is not None:
-            return tuple(dict.fromkeys(c for c in self.core_num if c <= limit))
-        spread = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 36, 40, 44, 48)
-        return tuple(c for c in spread if c < limit) + (limit,)
+            return tuple(dict.fromkeys(self.core_num))
+        return (*(c for c in _CORES if c < limit), limit)
 
     def tiles(self, block_length: int, longest: int, step: int, widest: int) -> tuple[int, ...]:
-        """Tile lengths to try for a core's block, multiples of `step` elements, longest first."""
+        """Tile lengths to try for a core's block, multiples of `step` elements up to `longest`, longest first."""
         if self.tile_length is not None:
             return tuple(dict.fromkeys(self.tile_length))
-        shortest = max(step, self.min_copy_bytes // widest)
         whole = -(-block_length // step) * step
-        fewest = -(-whole // longest) if longest else 0
-        counts = sorted({c for c in self.tile_counts if c >= fewest} | {fewest + k for k in range(3)}) if fewest else ()
-        lengths = (-(-block_length // (c * step)) * step for c in counts)
-        kept = dict.fromkeys(t for t in lengths if t <= longest and (t >= shortest or t >= whole))
-        return tuple(kept)
+        if not longest or longest < step:
+            return ()
+        shortest = min(whole, max(step, -(-self.min_copy_bytes // widest // step) * step))
+        fewest = -(-whole // longest)
+        counts = {c for c in self.tile_counts if c >= fewest} | {fewest + k for k in range(3)}
+        lengths = {-(-block_length // (c * step)) * step for c in counts}
+        lengths |= {longest * a // b // step * step for a, b in _PARTS}
+        lengths |= {step << k for k in range(20)}
+        return tuple(sorted((t for t in lengths if shortest <= t <= min(longest, whole)), reverse=True))
 
     def refused_by(self, schedule: Schedule) -> str | None:
         """The name of the first restriction that a schedule breaks."""
