@@ -194,7 +194,12 @@ def _exists(name: str) -> bool:
     return find_function(name) is not None
 
 
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
 def _fn(name: str, *args: Operand) -> Any:
+    if name in _SWAPPED and not isinstance(args[0], Value):
+        return apply(_SWAPPED[name], *reversed(args))  # torch compares a tensor with a number, not the other way round
     return apply(name, *args)
 
 
@@ -265,7 +270,8 @@ def _fmod(g: Any, r: Any, need: tuple[bool, ...], x: Any, y: Any) -> tuple[Any, 
 
 
 def _atan2(g: Any, r: Any, need: tuple[bool, ...], x: Any, y: Any) -> tuple[Any, ...]:
-    scaled = g / (x * x + y * y)
+    square = x * x + y * y
+    scaled = _zero_where(_fn("eq", square, 0), g / square)
     return scaled * y, scaled * -x
 
 
