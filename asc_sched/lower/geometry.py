@@ -106,13 +106,14 @@ def _broadcast_strides(own: Sequence[int], shape: Sequence[int]) -> Ints:
 class Arrangement:
     """Tensors over the dimensions of a call, not collapsed yet, and which of them are copied before the launch.
 
-    `copied` has a pair per copied tensor: its index, and whether it is expanded (else its elements are put together).
+    `strides` are those of the copies, in which a tensor's elements lie together; a dimension of stride 0 isn't copied
+    out.
     """
 
     sizes: Ints
     strides: tuple[Ints, ...]
     input_count: int
-    copied: tuple[tuple[int, bool], ...] = ()
+    copied: frozenset[int] = frozenset()
 
     @property
     def geometry(self) -> Geometry:
@@ -122,11 +123,16 @@ class Arrangement:
         """The same with a tensor copied: together, or if that isn't new or `expand` says so, to every place."""
         own = self.strides[tensor]
         together = compact_strides(self.sizes, own)
-        whole = expand or together == own
-        new = dense_strides(self.sizes) if whole else together
+        return self.with_strides(tensor, dense_strides(self.sizes) if expand or together == own else together)
+
+    def with_strides(self, tensor: int, new: Ints) -> Arrangement:
+        """The same with a tensor copied to these strides."""
         strides = (*self.strides[:tensor], new, *self.strides[tensor + 1 :])
-        copied = {**dict(self.copied), tensor: whole}
-        return attrs.evolve(self, strides=strides, copied=tuple(sorted(copied.items())))
+        return attrs.evolve(self, strides=strides, copied=self.copied | {tensor})
+
+    def is_expanded(self, tensor: int) -> bool:
+        """Whether a tensor has an element of its own at every place."""
+        return all(s for n, s in zip(self.sizes, self.strides[tensor], strict=True) if n > 1)
 
 
 def contiguous_arrangement(shape: Sequence[int], inputs: Sequence[Sequence[int]], output_count: int) -> Arrangement:

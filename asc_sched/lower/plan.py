@@ -155,9 +155,9 @@ class KernelPlan:
     @property
     def copies(self) -> tuple[str, ...]:
         """The tensors that are copied before or after the launch, because no tile can address them as they lie."""
-        tensors = (*self.inputs, *self.outputs)
-        words = {False: "put together", True: "expanded"}
-        return tuple(f"{tensors[i].name} ({words[expand]})" for i, expand in self.arrangement.copied)
+        tensors, laid = (*self.inputs, *self.outputs), self.arrangement
+        words = {False: "put together", True: "to an element for every place"}
+        return tuple(f"{tensors[i].name} ({words[laid.is_expanded(i)]})" for i in sorted(laid.copied))
 
     @property
     def in_queues(self) -> tuple[Queue, ...]:

@@ -93,11 +93,11 @@ def bind_launch(
     written = outs if outs is not None and all(o.device == device for o in outs) else None
     specs = None if written is None else tuple(spec_of(o) for o in written)
     layout = fit(kernel, tuple(spec_of(t) for t in tensors), specs, core_num)
-    copied = layout.copied
+    copied = layout.arrangement.copied
     first, last = len(tensors), len(tensors) + len(kernel.plan.outputs)
     results = [_result(kernel, i - first, layout, written, i in copied, device) for i in range(first, last)]
     args = LaunchArgs(
-        inputs=tuple(_input(t, layout, copied.get(i), results) for i, t in enumerate(tensors)),
+        inputs=tuple(_input(t, layout, i, results) for i, t in enumerate(tensors)),
         outputs=tuple(memory(r) if r.numel() else r.reshape(-1) for r in results),
         sizes=layout.sizes,
         scalars=tuple(numbers[s.name] for s in kernel.plan.scalars),
@@ -145,13 +145,13 @@ def _result(
 
 
 def _input(
-    tensor: torch.Tensor, layout: CallLayout, expand: bool | None, results: Sequence[torch.Tensor]
+    tensor: torch.Tensor, layout: CallLayout, number: int, results: Sequence[torch.Tensor]
 ) -> torch.Tensor:
     """An input's memory as the kernel reads it: its own, or a copy."""
     if not tensor.numel():
         return tensor.detach().reshape(-1)
-    if expand is not None:
-        return gathered(tensor, layout, expand)
+    if number in layout.arrangement.copied:
+        return gathered(tensor, layout, number)
     if any(shares_memory(tensor, r) and not _same(tensor, r) for r in results):
         return same_memory_copy(tensor)  # it would be overwritten while it is still read
     return memory(tensor)

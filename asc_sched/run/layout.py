@@ -44,11 +44,6 @@ class CallLayout:
     sizes: tuple[int, ...] = ()
     core_num: int = 0
 
-    @property
-    def copied(self) -> dict[int, bool]:
-        """Tensors that are copied, each with whether it is expanded."""
-        return dict(self.arrangement.copied)
-
 
 def spec_of(tensor: torch.Tensor) -> Spec:
     return tuple(tensor.shape), tensor.stride()
@@ -125,19 +120,29 @@ def _same_work(kernel: Kernel, geometry: Geometry) -> bool:
 
 
 def _attempts(kernel: Kernel, call: CallLayout) -> Iterator[CallLayout]:
-    """The call with more and more copies: none, the kernel's own, whatever isn't compact, everything."""
+    """The call with more and more copies: none, the kernel's own, whatever isn't compact, all to the kernel's form."""
     yield call
-    planned = dict(kernel.plan.arrangement.copied)
+    own = kernel.plan.arrangement
+    planned = {i: own.is_expanded(i) for i in sorted(own.copied)}
     if planned:
         yield _copying(call, planned)
     tensors = range(len(call.arrangement.strides))
-    scattered = {i: False for i in tensors if not _is_compact(call.arrangement, i)}
-    if scattered:
-        yield _copying(call, scattered | planned)
+    yield _copying(call, {i: False for i in tensors if not _is_compact(call.arrangement, i)} | planned)
     rows = _row_major(call)
     yield _copying(rows, {i: False for i in tensors if not _is_compact(rows.arrangement, i)} | planned)
+    if kernel.shapes is not None:
+        yield _as_compiled(rows, own)
     dense = dense_strides(rows.arrangement.sizes)
     yield _copying(rows, {i: True for i in tensors if rows.arrangement.strides[i] != dense})
+
+
+def _as_compiled(call: CallLayout, own: Arrangement) -> CallLayout:
+    """The call with every tensor that lies otherwise copied to the strides that the kernel was compiled for."""
+    arrangement = call.arrangement
+    for i, (have, want) in enumerate(zip(arrangement.strides, own.strides, strict=True)):
+        if _ignoring_ones(own.sizes, have) != _ignoring_ones(own.sizes, want):
+            arrangement = arrangement.with_strides(i, want)
+    return attrs.evolve(call, arrangement=arrangement)
 
 
 def _copying(call: CallLayout, copies: dict[int, bool]) -> CallLayout:
@@ -189,12 +194,12 @@ def _wrong_shape(kernel: Kernel, call: CallLayout) -> ShapeError:
 def _words(kernel: Kernel, call: CallLayout, fitted: CallLayout) -> Iterable[str]:
     """What is copied, and why, for people."""
     names = [t.name for t in (*kernel.plan.inputs, *kernel.plan.outputs)]
-    for tensor, expand in fitted.arrangement.copied:
+    for tensor in sorted(fitted.arrangement.copied):
         own = call.arrangement.strides[tensor]
         where = f"{names[tensor]} (strides {own} over {call.arrangement.sizes}, outermost dimension first)"
         if tensor >= call.arrangement.input_count:
             yield f"{where} is written after the launch, from a result of its own"
-        elif expand and 0 in own:
+        elif 0 in own and fitted.arrangement.is_expanded(tensor):
             yield f"{where} is expanded to every element before the launch"
         else:
             yield f"{where} is copied to contiguous memory before the launch"
@@ -209,13 +214,12 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
     return torch.as_strided(tensor.detach(), (span,), (1,))
 
 
-def gathered(tensor: torch.Tensor, layout: CallLayout, expand: bool) -> torch.Tensor:
-    """A copy of a tensor's own elements (of all places with `expand`) in the order of the layout, as one dimension."""
+def gathered(tensor: torch.Tensor, layout: CallLayout, number: int) -> torch.Tensor:
+    """A copy of input `number` as the layout has it, as one dimension."""
     view = tensor.detach().expand(layout.shape).permute(layout.order)
-    if not expand:
-        for dim, (size, step) in enumerate(zip(view.shape, view.stride(), strict=True)):
-            if step == 0 and size > 1:
-                view = view.narrow(dim, 0, 1)
+    for dim, (size, step) in enumerate(zip(view.shape, layout.arrangement.strides[number], strict=True)):
+        if step == 0 and size > 1:
+            view = view.narrow(dim, 0, 1)
     flat = view.reshape(-1)
     return flat.clone() if flat.data_ptr() == tensor.data_ptr() else flat
 
