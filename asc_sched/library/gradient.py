@@ -67,7 +67,9 @@ class _Derivation:
         for node in self.graph.nodes:
             self.values.append(self._copy(node))
         self.active = self._active()
+        self.wild = self._wild()
         self.adjoints: dict[int, Value] = {}
+        self.may_vanish: set[int] = set()
 
     def _copy(self, node: Node) -> Operand:
         """A forward node again, in the derived graph; only what a gradient needs stays in it."""
@@ -87,6 +89,13 @@ class _Derivation:
             below = any(active[a] for a in node.args) or node.fn == "input"
             active.append(below and self._is_float(i) and node.fn not in _FLAT)
         return active
+
+    def _wild(self) -> list[bool]:
+        """Nodes whose values may be infinite or NaN although the inputs are finite."""
+        wild: list[bool] = []
+        for node in self.graph.nodes:
+            wild.append(node.fn in _UNBOUNDED or (node.fn not in _BOUNDED and any(wild[a] for a in node.args)))
+        return wild
 
     def run(self) -> Gradient:
         outputs = [o for o in self.graph.outputs if self._is_float(o.node)]
@@ -114,6 +123,7 @@ class _Derivation:
             (arg,) = node.args
             if self.active[arg]:
                 self._add(arg, cast(g, self.typed.types[arg].dtype))
+                self.may_vanish.update({arg} if index in self.may_vanish else ())
             return
         rule = _RULES.get(node.fn)
         if rule is None:
@@ -125,7 +135,19 @@ class _Derivation:
             raise NotDifferentiable(f"the derivative of {node.fn} can't be written: {error}") from None
         for arg, needed, gradient in zip(node.args, need, gradients, strict=True):
             if needed and gradient is not None:
-                self._add(arg, gradient)
+                self._add(arg, self._settled(node, index, g, gradient))
+                if index in self.may_vanish or node.fn in _SELECTING or (node.fn == "div" and arg == node.args[1]):
+                    self.may_vanish.add(arg)
+
+    def _settled(self, node: Node, index: int, g: Value, gradient: Value) -> Value:
+        """`gradient`, or 0 where `g` is 0: what isn't chosen by a `where`, or is crushed by an infinite divisor, has no
+        part in the result, even where its own derivative is infinite (0 * inf is NaN)."""
+        unbounded = node.fn in _UNBOUNDED or any(self.wild[a] for a in node.args)
+        if index not in self.may_vanish or not unbounded or node.fn in _SELECTING | {"add", "sub", "neg"}:
+            return gradient
+        settled = _zero_where(_fn("eq", g, 0), gradient)
+        assert isinstance(settled, Value)
+        return settled
 
     # -- the derived op ------------------------------------------------------------------------------------------
     def _result(self, wanted: list[str], names: dict[str, str], taken: set[str]) -> Gradient:
@@ -186,6 +208,15 @@ def _index(builder: GraphBuilder, value: Operand) -> int:
 # -- rules: (gradient, result, which arguments need one, *arguments) -> one gradient or None per argument -----------
 Rule: TypeAlias = "Callable[..., tuple[Any, ...]]"
 
+#: Functions that, or whose derivatives, are infinite or NaN for some finite arguments.
+_UNBOUNDED = frozenset(
+    """exp exp2 expm1 log log2 log10 log1p div reciprocal sqrt rsqrt pow sinh cosh tan asin acos acosh atanh remainder
+    fmod hypot atan2 xlogy logaddexp copysign""".split()
+)
+#: Functions with finite values whatever their arguments.
+_BOUNDED = frozenset("sigmoid tanh sin cos erf erfc atan lt le gt ge eq ne isnan isinf isfinite logical_not".split())
+#: Functions that pass a gradient to one of their arguments and 0 to the others.
+_SELECTING = frozenset("where maximum minimum fmax fmin relu".split())
 #: Piecewise constant: torch's gradient is zero.
 _FLAT = frozenset({"floor", "ceil", "round", "trunc", "sign", "sgn", "heaviside", "zeros_like", "ones_like"})
 

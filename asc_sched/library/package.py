@@ -146,8 +146,14 @@ def _values(plan: Plan, records: Mapping[str, str], manifest_sha256: str) -> dic
         "kernel_count": len(records),
         "manifest_sha256": manifest_sha256,
         "tilings": _tilings(records),
-        "torch_names": json.dumps({f: FUNCTIONS[f].torch_name for f in sorted(used) if f in FUNCTIONS}),
+        "functions": {f: _function(f) for f in sorted(used) if f in FUNCTIONS},
     }
+
+
+def _function(name: str) -> tuple[str, dict[str, str], bool, bool]:
+    """What the package's tests must know of a function to call it: torch's name for it, and how it takes arguments."""
+    function = FUNCTIONS[name]
+    return function.torch_name, dict(function.keywords), function.tensors_only, function.own_dtype
 
 
 def _tilings(records: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -168,7 +168,7 @@ def _backward(entry: OpEntry, analyses: list[Analysis]) -> dict[str, Operator]:
     for signature, members in groups.items():
         # The first combination's derivative has the plain name; others occur only where dtypes are mixed.
         suffix = "" if not result else f"_{digest(signature)[:8]}"
-        name = f"{entry.name}_backward{suffix}"
+        name = f"{entry.name}_vjp{suffix}"  # vector-Jacobian product; ops of users' own are called _backward
         usable = torch_name(name)
         why = "it is a derivative"
         variants = [Variant(t, _kernels(usable, t, entry, schedules), None, None, why) for t in members]

@@ -57,8 +57,8 @@ def test_two_ops_of_one_name_are_refused_and_the_same_op_twice_is_one() -> None:
 
 
 def test_an_operator_called_like_a_derivative_is_refused() -> None:
-    with pytest.raises(LibraryError, match=r"'sq_backward' \(declared\).*'sq_backward' \(a derivative\)"):
-        plan({"name": "sq", "expr": "z = x * x"}, {"name": "sq_backward", "expr": "z = x + 1"})
+    with pytest.raises(LibraryError, match=r"'sq_vjp' \(declared\).*'sq_vjp' \(a derivative\)"):
+        plan({"name": "sq", "expr": "z = x * x"}, {"name": "sq_vjp", "expr": "z = x + 1"})
 
 
 def test_names_that_differ_in_case_only_get_files_that_differ() -> None:
