@@ -137,4 +137,4 @@ def unknown_function(name: str, known: list[str]) -> DeclarationError:
     """The error for a name that is no function of the language, with the nearest ones."""
     near = difflib.get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return DeclarationError(f"unknown function {name!r}; {hint}known functions: {', '.join(sorted(known))}")
+    return DeclarationError(f"unknown function {name!r}; {hint}dir(asc_sched.fn) lists all {len(known)}")

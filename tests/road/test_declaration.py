@@ -197,8 +197,9 @@ TEXTS = {
     "z == x": "expected 'name = expression'",
     "z, w = x": "the left side must be one plain name",
     "z += x": "expected 'name = expression'",
+    "z = qqq(x)": "unknown function 'qqq'; dir(asc_sched.fn) lists all ",
     "z = expp(x)": "line 1, column 5: unknown function 'expp'; did you mean exp",
-    "t = x\nz = foo(t)": "line 2, column 5: unknown function 'foo'; known functions: abs",
+    "t = x\nz = foo(t)": "line 2, column 5: unknown function 'foo'; ",
     "z = exp(x, y)": "exp() takes 1 argument, 2 given",
     "z = maximum(x)": "maximum() takes 2 arguments, 1 given",
     "z = exp(x=1)": "exp() takes positional arguments only",
@@ -225,7 +226,7 @@ def test_mistakes_in_a_text_are_told_with_their_place(text: str) -> None:
     with pytest.raises(DeclarationError) as caught:
         op(text)
     assert TEXTS[text] in str(caught.value)
-    assert len(str(caught.value)) < 900
+    assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
 
 
 def test_a_declaration_is_read_and_never_run() -> None:
@@ -242,7 +243,7 @@ def test_mistakes_in_a_function_are_told_in_its_terms() -> None:
         (lambda x: x[0], "an op is elementwise: its arguments can't be indexed"),
         (lambda x: [*x], "an op is elementwise: its arguments can't be iterated"),
         (lambda x: x + torch.ones(3), "add() takes expressions and numbers, not Tensor; tensors are the op's"),
-        (lambda x: torch.add(x, x, alpha=2), "torch.add with keyword arguments (alpha) can't be traced"),
+        (lambda x: torch.add(x, x, alpha=2), "add() takes positional arguments only, not alpha="),
         (lambda x: torch.fft.fft(x), "unknown function 'fft_fft'"),
         (lambda x: x.sum(), "tracing <lambda>() failed: AttributeError: 'Value' object has no attribute 'sum'"),
         (lambda x: None, "<lambda>() returned NoneType; expected an expression"),
