@@ -41,7 +41,7 @@ class Value:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """The language's functions as methods, as torch's tensors have them: ``x.exp()``, ``x.clamp(0, 6)``."""
         if find_function(name) is None and find_composite(name) is None:
-            raise AttributeError(name)
+            raise AttributeError(f"{name!r} is no elementwise function of the language (dir(asc_sched.fn) lists them)")
         return partial(apply, name, self)
 
     def __bool__(self) -> NoReturn:
