@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -11,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asc_sched import Schedule, get_target, op
-from asc_sched.errors import QueueLimitError, ScheduleError, UbOverflowError
+from asc_sched.errors import CoverageError, QueueLimitError, ScheduleError, UbOverflowError
 from asc_sched.kernel import generate
 from asc_sched.sim import simulate
+from asc_sched.tiling import Coverage, Tiling, prove_coverage, resolve
 from tests.road.tensors import numbers, same_bits
 
 OPS = {
@@ -199,3 +202,38 @@ def test_a_schedule_has_to_be_one() -> None:
     fields: Any = {"core_num": 8}
     with pytest.raises(ScheduleError, match=r"schedule must be a Schedule, not dict; Schedule.from_dict reads a dict"):
         OPS["add"].compile(100, schedule=fields)
+
+
+# -- coverage ------------------------------------------------------------------------------------------------------
+def test_coverage_is_proved_at_every_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    proved = []
+
+    def recording(tiling: Tiling) -> Coverage:
+        proved.append(tiling)
+        return prove_coverage(tiling)
+
+    monkeypatch.setattr("asc_sched.lower.tiles.prove_coverage", recording)
+    for length in (0, 1, 13243, 2**33 + 7):
+        kernel = generate(OPS["add"], length, "float32", schedule=Schedule(core_num=20, tile_length=256))
+        assert proved == [kernel.tiling]
+        proved.clear()
+
+
+def test_the_proof_takes_under_a_millisecond() -> None:
+    tiling = generate(OPS["add"], 2**33 + 7, "float32", schedule=Schedule(core_num=48, tile_length=256)).tiling
+    assert tiling is not None
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        assert prove_coverage(tiling).ok
+        times.append(time.perf_counter() - start)
+    assert min(times) < 1e-3
+
+
+def test_a_tiling_that_misses_elements_stops_the_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*arguments: Any, **options: Any) -> Tiling:
+        return attrs.evolve(resolve(*arguments, **options), extra_units=0)
+
+    monkeypatch.setattr("asc_sched.lower.tiles.resolve", wrong)
+    with pytest.raises(CoverageError):
+        generate(OPS["add"], 13243, "float32", schedule=Schedule(core_num=20, tile_num=2))
