@@ -12,6 +12,7 @@ import numpy as np
 
 from asc_sched.sim import dtypes
 from asc_sched.sim.dtypes import DType
+from asc_sched.sim.values import Unknown
 
 Env = list[Any]
 Fn = Callable[..., Any]
@@ -239,7 +240,7 @@ def cast(kind: str, src: DType, dst: DType) -> Fn | None:
         return lambda v: np.array(v, src.np).view(dst.np).item()
     if kind in ("extui", "uitofp", "index_castui"):
         return lambda v: convert(unsigned(v, src), dtypes.BY_IR["ui64"], dst)
-    return lambda v: convert(v, src, dst)
+    return lambda v: v if isinstance(v, Unknown) else convert(v, src, dst)
 
 
 def constant(value: Any, dtype: DType) -> Any:

@@ -116,6 +116,7 @@ COSTS: Mapping[str, Mapping[str, Cost]] = {
     },
     "CastDeq": _same(20, 1, "as Cast"),
     "Copy": _same(13, 1, "ATT"),
+    "DataCopy": _same(13, 1, "within UB: as Copy"),
     "Brcb": _same(20, 1, "msKPP vbrcb"),
     "Gather": {
         "": Cost(22, 12, "msKPP vgather u32"),
