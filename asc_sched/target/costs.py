@@ -261,6 +261,8 @@ def vector_cycles(
     extra = 0.0
     if name == "Select":  # its first source are the mask bits
         srcs, addresses, strides = srcs[1:], (addresses[0], *addresses[2:]), None
+    elif name == "Gather":  # its second source are offsets; msKPP's figure is per 256 bytes of data
+        srcs, addresses = srcs[:1], addresses[:2]
     if repeats is None:
         nbytes = count * max(size_of(d) for d in (dst, *srcs))
         repeats = -(-nbytes // 256)
