@@ -11,6 +11,7 @@ from asc_sched.export.render import render, snake
 from asc_sched.export.torch_text import torch_lines
 from asc_sched.lang.dtypes import DType
 from asc_sched.run.check import TOLERANCE_ULP
+from asc_sched.run.measure import contiguous_layout
 
 if TYPE_CHECKING:
     from asc_sched.kernel import Kernel
@@ -21,15 +22,17 @@ def export_script(kernel: Kernel) -> str:
 
     Raises `ShapeError` for a kernel of any size, or of no element (which launches nothing).
     """
-    if kernel.shapes is None or kernel.tiling is None or kernel.plan.formulas.arguments:
+    if kernel.shapes is None:
         raise ShapeError(f"{kernel.name} takes any size; a script is written for one: give a shape")
-    if kernel.tiling.core_num == 0:
+    if kernel.shapes.total_length == 0:
         raise ShapeError(f"shape {kernel.shapes.output} has no element, so there is no kernel to export")
-    plan = kernel.plan
+    plan, layout = kernel.plan, contiguous_layout(kernel)
+    copied = layout.arrangement.copied
     names = {t.name: t.ident for t in plan.inputs} | {s.name: s.ident for s in plan.scalars}
     names |= {s.name: _unused(s.name, names) for s in kernel.op.scalars if s.name not in names}
     statements, results = torch_lines(kernel.typed, names)
     scalars = [_scalar(s.name, names[s.name], kernel) for s in kernel.op.scalars]
+    sizes = [f"{_carrier(d)}({n})" for (_, d), n in zip(plan.formulas.arguments, layout.sizes, strict=True)]
     arguments = [*(t.ident for t in plan.inputs), *(names[s.name] for s in kernel.op.scalars)]
     return render(
         "script.py.j2",
@@ -39,16 +42,17 @@ def export_script(kernel: Kernel) -> str:
         schedule=repr(kernel.schedule),
         device_code=_device_code(kernel.source),
         shape=kernel.shapes.output,
-        core_num=kernel.tiling.core_num,
+        core_num=layout.core_num,
         inputs=[
-            _input(t.ident, t.dtype, shape, kernel.shapes.output)
-            for t, shape in zip(plan.inputs, kernel.shapes.inputs, strict=True)
+            _input(t.ident, t.dtype, shape, i in copied and layout.arrangement.is_expanded(i))
+            for i, (t, shape) in enumerate(zip(plan.inputs, kernel.shapes.inputs, strict=True))
         ],
+        sizes=sizes,
         outputs=[{"ident": t.ident, "torch": str(t.dtype), "view": _view(t.dtype)} for t in plan.outputs],
         scalars=scalars,
         arguments=", ".join(arguments),
         passed=", ".join([*(f"{t.ident}.to(device)" for t in plan.inputs), *arguments[len(plan.inputs) :]]),
-        uses_numpy=any(s["pass"].startswith("np.") for s in scalars),
+        uses_numpy=any(s["pass"].startswith("np.") for s in scalars) or any(s.startswith("np.") for s in sizes),
         statements=statements,
         results=results,
         tolerances=_tolerances([t.dtype for t in plan.outputs]),
@@ -76,11 +80,16 @@ def _device_code(source: str) -> str:
     return code.strip("\n")
 
 
-def _input(ident: str, dtype: DType, shape: tuple[int, ...], full: tuple[int, ...]) -> dict[str, Any]:
+def _input(ident: str, dtype: DType, shape: tuple[int, ...], expanded: bool) -> dict[str, Any]:
     return {
-        "ident": ident, "torch": str(dtype), "shape": shape, "broadcast": shape != full, "random": _random(dtype),
+        "ident": ident, "torch": str(dtype), "shape": shape, "expanded": expanded, "random": _random(dtype),
         "view": _view(dtype),
     }  # fmt: skip
+
+
+def _carrier(dtype: str) -> str:
+    """How pyasc is told a scalar's type: Python's int and float are int32 and float32."""
+    return {"float32": "float", "int32": "int"}.get(dtype, f"np.{dtype}")
 
 
 def _random(dtype: DType) -> str:
@@ -104,8 +113,7 @@ def _scalar(name: str, ident: str, kernel: Kernel) -> dict[str, Any]:
     declared = kernel.op.graph.scalar(name)
     value = (1.5 if declared.dtype.is_float else 2) if declared.default is None else declared.default
     carrier = next((s.carrier for s in kernel.plan.scalars if s.name == name), "")
-    given = {"float32": "float", "int32": "int", "": ""}.get(carrier, f"np.{carrier}")
-    return {"ident": ident, "value": repr(value), "pass": given}
+    return {"ident": ident, "value": repr(value), "pass": _carrier(carrier) if carrier else ""}
 
 
 def _tolerances(dtypes: list[DType]) -> list[tuple[str, int]]:

@@ -70,14 +70,20 @@ class DeviceBackend:
 
 @contextlib.contextmanager
 def device_memory(runtime: Runtime, args: LaunchArgs) -> Iterator[list[int]]:
-    """Addresses of copies of the inputs and of room for the outputs, in the kernel's order; freed at the end."""
+    """Addresses of copies of the inputs and of room for the outputs, in the kernel's order; freed at the end.
+
+    Outputs in whose memory the kernel leaves gaps are copied there too, since all of it is copied back.
+    """
     rt = runtime.rt
     held: list[Any] = []
     try:
         for tensor in args.inputs:
             held.append(rt.copy_data_to_device(ctypes.c_void_p(tensor.data_ptr()), tensor.nbytes))
-        for tensor in args.outputs:
-            held.append(rt.malloc(tensor.nbytes))
+        for tensor, partial in zip(args.outputs, args.partial, strict=True):
+            if partial:
+                held.append(rt.copy_data_to_device(ctypes.c_void_p(tensor.data_ptr()), tensor.nbytes))
+            else:
+                held.append(rt.malloc(tensor.nbytes))
         yield [int(memory.value) for memory in held]
     except RuntimeError as err:
         if isinstance(err, BackendError):

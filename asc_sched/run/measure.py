@@ -18,6 +18,7 @@ import attrs
 from asc_sched.errors import ArgumentError
 from asc_sched.run.backend import get_backend
 from asc_sched.run.launch import LaunchArgs, bind_launch
+from asc_sched.run.layout import CallLayout, fit
 
 if TYPE_CHECKING:
     import torch
@@ -120,16 +121,28 @@ class ModelClock:
     def measure(self, kernel: Kernel, args: LaunchArgs | None, repeats: int) -> Measurement:
         from asc_sched.sim.timing import time_kernel
 
-        if args is None and kernel.tiling is None:
-            raise ArgumentError(f"{kernel.name} takes any size: pass the tensors to measure it on")
-        core_num = args.core_num if args is not None else kernel.tiling.core_num  # type: ignore[union-attr]
+        if args is None:
+            layout = contiguous_layout(kernel)
+            sizes, core_num = layout.sizes, layout.core_num
+        else:
+            sizes, core_num = args.sizes, args.core_num
         timing = time_kernel(
-            kernel.asc_ir, model_arguments(kernel, args), core_num=core_num, target=kernel.target, l2=self.l2
+            kernel.asc_ir, model_arguments(kernel, args, sizes), core_num=core_num, target=kernel.target, l2=self.l2
         )
         return Measurement((timing.task_us,), self.source)
 
 
-def model_arguments(kernel: Kernel, args: LaunchArgs | None) -> list[Argument]:
+def contiguous_layout(kernel: Kernel) -> CallLayout:
+    """How a kernel compiled for a shape is launched on contiguous tensors. Raises `ArgumentError` for any size."""
+    from asc_sched.lower.geometry import dense_strides
+
+    if kernel.shapes is None:
+        raise ArgumentError(f"{kernel.name} takes any size: pass the tensors to measure it on")
+    specs = tuple((shape, dense_strides(shape)) for shape in kernel.shapes.inputs)
+    return fit(kernel, specs, None, None)
+
+
+def model_arguments(kernel: Kernel, args: LaunchArgs | None, sizes: Sequence[int]) -> list[Argument]:
     """A launch's arguments without data: sizes of the arrays, numbers for the rest."""
     import numpy as np
 
@@ -137,15 +150,17 @@ def model_arguments(kernel: Kernel, args: LaunchArgs | None) -> list[Argument]:
 
     planned = (*kernel.plan.inputs, *kernel.plan.outputs)
     if args is None:
-        assert kernel.tiling is not None
-        lengths = [kernel.tiling.total_length] * len(planned)
-        sizes: Sequence[int] = [kernel.tiling.total_length, kernel.plan.tile_length]
+        arrangement = contiguous_layout(kernel).arrangement
+        lengths = [
+            math.prod(n for n, step in zip(arrangement.sizes, steps, strict=True) if step)
+            for steps in arrangement.strides
+        ]
         scalars: Sequence[Any] = [1 for _ in kernel.plan.scalars]
     else:
         lengths = [t.numel() for t in (*args.inputs, *args.outputs)]
-        sizes, scalars = args.sizes, args.scalars
+        scalars = args.scalars
     arrays = [ArraySpec(p.dtype.asc, n * p.dtype.itemsize) for p, n in zip(planned, lengths, strict=True)]
-    numbers = [np.dtype(d).type(v) for (_, d), v in zip(kernel.plan.formulas.arguments, sizes, strict=False)]
+    numbers = [np.dtype(d).type(v) for (_, d), v in zip(kernel.plan.formulas.arguments, sizes, strict=True)]
     numbers += [np.dtype(s.carrier).type(v) for s, v in zip(kernel.plan.scalars, scalars, strict=True)]
     return [*arrays, *numbers]
 

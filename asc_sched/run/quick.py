@@ -66,12 +66,11 @@ def remember(
     `results`: the tensors that the caller gets, given by it or made.
     """
     device = args.outputs[0].device
-    if key is None or device.type != "npu" or len(_forms.setdefault(kernel, {})) >= _FORMS_MAX:
+    if key is None or device.type != "npu" or args.copies or len(_forms.setdefault(kernel, {})) >= _FORMS_MAX:
         return
     laid = [*args.inputs, *args.outputs]
-    for tensor, flat in zip((*tensors, *results), laid, strict=True):
-        if tensor.data_ptr() != flat.data_ptr() or tensor.numel() != flat.numel():
-            return
+    if any(t.data_ptr() != flat.data_ptr() for t, flat in zip((*tensors, *results), laid, strict=True)):
+        return
     spec = [(t.shape, t.stride(), t.dtype) for t in tensors]
     wanted = [(t.shape, t.stride(), t.dtype) for t in results]
     twins = frozenset((o, i) for o, w in enumerate(wanted) for i, s in enumerate(spec) if w == s)

@@ -93,21 +93,25 @@ def _launch(request: Mapping[str, Any]) -> int:
     report = simulate(module, args, core_num=cores, target=target, strict=_strict(), entry=func.name)
     task_us = _time(module, args, cores, target)
     moved = report.bytes_read + report.bytes_written
-    time = "time unknown (its control flow reads tensors)" if task_us is None else f"{task_us:.2f} us"
+    time = "time unknown" if task_us is None else f"{task_us:.2f} us"
     _report(func.name, cores, target, f"{time}, {moved} bytes moved, {report.instructions} instructions")
     return round((task_us or 0.0) * target.clock_mhz)
 
 
 def _time(module: Module, args: list[Any], cores: int, target: Target) -> float | None:
-    """Microseconds of the launch with its inputs in L2, as after the copies from the host; None where they depend on
-    tensor data."""
-    from asc_sched.sim.errors import StreamDataError
+    """Microseconds of the launch with its inputs in L2, as after the copies from the host; None where the time model
+    can't tell: results don't wait for it."""
     from asc_sched.sim.timing import time_kernel
 
+    log = logging.getLogger("asc_sched.sim")
+    quiet, log.disabled = log.disabled, True  # what the kernel prints was told when it was executed
     try:
         return time_kernel(module, args, core_num=cores, target=target).task_us
-    except StreamDataError:
+    except Exception as err:
+        _log.info("the launch has no predicted time: %s: %s", type(err).__name__, err)
         return None
+    finally:
+        log.disabled = quiet
 
 
 def _target() -> Target:

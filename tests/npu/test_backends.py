@@ -13,6 +13,7 @@ from tests.npu.standin import REPO, Done, StandIn
 MODULES = str(REPO / "tests" / "npu" / "standin" / "modules")
 KINDS = [
     "add", "any size", "no element", "runtime scalar", "bfloat16", "int32", "transposed", "out", "in place",
+    "out with gaps", "broadcast",
 ]  # fmt: skip
 
 
@@ -185,6 +186,10 @@ def test_a_kernel_for_another_soc_is_refused(npu: tuple[dict[str, Any], Done]) -
 
 def test_camodel_serves_one_soc_per_process(camodel: tuple[dict[str, Any], Done]) -> None:
     assert "in a process of its own" in camodel[0]["other SoC"][-1]
+
+
+def test_pyasc_is_told_the_cores_of_the_platform(camodel: tuple[dict[str, Any], Done]) -> None:
+    assert camodel[0]["cores"] == [48, 24]
 
 
 def test_one_process_has_one_runtime(camodel: tuple[dict[str, Any], Done]) -> None:

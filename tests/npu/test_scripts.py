@@ -67,3 +67,12 @@ def test_what_the_simulator_finds_stops_the_script(standin: StandIn, tmp_path: P
     assert "asc_sched twin: vadd_kernel: DataRaceError" in done.err
     assert "broken.py:" in done.err
     assert "StreamSynchronizeWrapper returned 507015" in done.err
+
+
+def test_what_a_kernel_prints_is_logged_and_a_badly_packed_call_is_explained(standin: StandIn) -> None:
+    done = standin.python(str(SCRIPTS / "prints.py"))
+    assert done.returncode != 0
+    printed, _, after = done.err.partition("INFO:root:printed")
+    assert printed.count("n is") == 2  # once per core
+    assert "Logging error" not in done.err
+    assert "pyasc packs n (8 bytes) at byte 12 of the argument block, and a device function reads it at 16" in after

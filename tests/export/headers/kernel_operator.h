@@ -31,6 +31,8 @@ namespace AscendC {
 inline int64_t GetBlockIdx() { return g_block_idx; }
 inline int64_t GetBlockNum() { return g_block_num; }
 enum class TPosition { VECIN, VECOUT, VECCALC };
+enum class CacheMode { CACHE_MODE_DISABLE, CACHE_MODE_NORMAL };
+enum class CacheRwMode { READ, WRITE, RW };
 
 struct DataCopyExtParams {
     uint16_t blockCount;
@@ -48,11 +50,19 @@ struct GlobalTensor {
     T *data = nullptr;
     void SetGlobalBuffer(T *pointer) { data = pointer; }
     GlobalTensor operator[](int64_t offset) const { return GlobalTensor{data + offset}; }
+    template <CacheRwMode M>
+    void SetL2CacheHint(CacheMode)
+    {
+    }
 };
 template <typename T>
 struct LocalTensor {
     T *data = nullptr;
     int64_t bytes = 0;
+    LocalTensor operator[](int64_t offset) const
+    {
+        return {data + offset, bytes - offset * static_cast<int64_t>(sizeof(T))};
+    }
 };
 
 template <TPosition P, int D>

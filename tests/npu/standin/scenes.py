@@ -65,6 +65,13 @@ def by_copy(backend: str) -> dict[str, bool]:
     out = torch.empty(1003)
     add.compile((1003,), "float32")(x, y, out=out, backend=backend)
     seen["out"] = torch.equal(out, x + y)
+    wide = torch.full((40, 50), -7.0)
+    m, n = rand(40, 33), rand(40, 33)
+    add.compile((40, 33), "float32")(m, n, out=wide[:, 8:41], backend=backend)
+    beside = torch.cat([wide[:, :8], wide[:, 41:]], 1)
+    seen["out with gaps"] = torch.equal(wide[:, 8:41], m + n) and bool((beside == -7).all())
+    row = rand(33)
+    seen["broadcast"] = torch.equal(add.compile([(40, 33), (33,)], "float32")(m, row, backend=backend), m + row)
     before = x.clone()
     add.compile((1003,), "float32")(x, y, out=x, backend=backend)
     seen["in place"] = torch.equal(x, before + y)
@@ -101,6 +108,9 @@ def camodel() -> dict[str, Any]:
     any_size = add.compile(None, "float32")
     launcher = backend.launcher(any_size, backend.runtime_for(any_size))
     seen["beyond int64"] = failure(lambda: launcher(1, 0, (1, 2, 3, 2**63)))
+    rt = backend.runtime_for(kernel).rt
+    vector, cube = rt.DeviceModuleType.RT_MODULE_TYPE_VECTOR_CORE, rt.DeviceModuleType.RT_MODULE_TYPE_AICORE
+    seen["cores"] = [rt.device_info(m, rt.DeviceInfoType.INFO_TYPE_CORE_NUM) for m in (vector, cube)]
     seen["no stream"] = failure(lambda: launcher(1, 0, (1, 2, 3, 64)))
     return seen
 
