@@ -150,10 +150,7 @@ def _misfits(geometry: Geometry, row_dim: int, full: list[int], itemsizes: Ints)
         inner = (geometry.sizes[row_dim + 1 :], steps[row_dim + 1 :])
         if i in full:
             strided = gap != 0
-            if gap < 0 or gap > PADDED_WIDTH = 2048
-"""Rows of at least so many elements, off the 32-byte grid, are padded in UB where a value per row is spread over them:
-Gather takes 0.19 cycles per element (msKPP), a store of such a row up to about 200 cycles more (ATT)."""
-MAX_GAP_BYTES or (strided and width * itemsizes[i] < MIN_ROW_BYTES):
+            if gap < 0 or gap > MAX_GAP_BYTES or (strided and width * itemsizes[i] < MIN_ROW_BYTES):
                 found.append(Misfit(i))
         elif compact_strides(*inner) != inner[1]:
             found.append(Misfit(i))
