@@ -11,8 +11,11 @@ import torch
 from asc_sched import op
 from asc_sched.errors import ArgumentError, BackendError, BackendNameError, StorageError
 from asc_sched.kernel import Kernel
+from asc_sched.run import npu_profile
+from asc_sched.run.backend import get_backend
 from asc_sched.run.measure import Measurement, clock_for, measure
 from asc_sched.run.msprof import measurement, msprof_command, read_op_summary, run_msprof
+from asc_sched.run.npu_profile import LaunchSpec, profile_npu
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +183,34 @@ def test_the_command_line_is_one_argument_per_option(tmp_path: Path) -> None:
     command = msprof_command(["python", "x.py"], tmp_path)
     assert command[0] == "msprof"
     assert all(a.startswith("--") and "=" in a for a in command[1:])
+
+
+# -- the NPU's profile -------------------------------------------------------------------------------------------------
+def test_a_profile_is_the_median_of_the_warm_launches(folder: Path) -> None:
+    spec = LaunchSpec(op="z = x + y", shape=[64])
+    seen = profile_npu(spec, folder)
+    assert (seen["task_us"], seen["core_mean_us"], seen["core_num"], seen["launches"]) == (1.93, 1.2, 20, 1)
+    assert seen["pipes"]["MTE2"] == {"busy_us": 0.6, "ratio": 0.5}
+    assert seen["target"] == "Ascend910B1"
+    with pytest.raises(ArgumentError, match="has no task 'sub_float32'"):
+        profile_npu(LaunchSpec(op="z = x - y", shape=[64]), folder)
+
+
+def test_the_kernel_is_launched_by_a_process_under_msprof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "table.csv").write_text(SUMMARY, encoding="utf-8")
+    ran = {}
+
+    def run(command: list[str], folder: str, kernel: str) -> object:
+        ran["argument"], ran["kernel"] = command[-1], kernel
+        return read_op_summary(tmp_path / "table.csv", kernel)
+
+    monkeypatch.setattr(npu_profile, "run_msprof", run)
+    spec = LaunchSpec(
+        op="z = x + y", shape=[[8, 16], [16]], scalars={}, schedule={"core_num": 2}, repeats=3, backend="sim"
+    )
+    assert profile_npu(spec)["source"] == "msprof"
+    assert ran["kernel"] == "add_float32"
+    launches = []
+    monkeypatch.setattr(type(get_backend("sim")), "run", lambda self, kernel, args: launches.append(args.core_num))
+    npu_profile.main(ran["argument"])
+    assert launches == [2] * 4
