@@ -90,7 +90,7 @@ class Form:
         return self.column_tile < self.width
 
     def with_columns(self, column_tile: int) -> Form:
-        """The same form with its rows cut into column tiles, each a tile of its own."""
+        """The same form in tiles of one row, or of a part of one."""
         return attrs.evolve(self, column_tile=column_tile, pitch=column_tile, dense=True, single=True)
 
 

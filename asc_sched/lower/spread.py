@@ -31,7 +31,7 @@ class Spreader:
         """A register of a whole tile with the values of `register`, which has the elements of the space `own`."""
         carrier = self.placer.registers[register]
         bits = CARRIER_BITS[carrier]
-        row_blocks = self.form.pitch * bits % BLOCK_BITS == 0
+        row_blocks = self.form.single or self.form.pitch * bits % BLOCK_BITS == 0
         if own.dims and own.once and self._whole_row(own) and row_blocks:
             return self._emit("repeat", own, carrier, register, numbers=(self.form.pitch,))
         if bits == 8:

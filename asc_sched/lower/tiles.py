@@ -175,6 +175,9 @@ def _row_tiles(subject: Subject, form: Form, schedule: Schedule) -> Tiles | tupl
         tile_rows = min(max(wanted // form.pitch, 1), _block_rows(subject, form, schedule))
         if not explicit:
             tile_rows = _even_rows(min(tile_rows, largest), subject, form, schedule)
+        if tile_rows == 1:  # then a row that is the same for all is the tile as it is
+            buffers = buffers_for(subject, form.with_columns(form.width))
+            layout = layout_of(subject, buffers, schedule)
         return _finish(subject, buffers, layout, schedule, tile_rows)
     return _cut_tiles(subject, form, schedule, wanted, explicit)
 
