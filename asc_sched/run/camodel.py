@@ -27,6 +27,7 @@ class CamodelBackend(DeviceBackend):
         if device.type != "cpu":
             raise ArgumentError(f"{kernel.name}: the tensors are on {device}, and CANN's simulator takes CPU tensors")
         runtime = self.runtime_for(kernel)
+        runtime.enter()
         if launcher_choice() == "pyasc":
             from asc_sched.run.jit import run_jit
 

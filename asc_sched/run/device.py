@@ -59,6 +59,7 @@ class DeviceBackend:
 
     def run_by_copy(self, kernel: Kernel, args: LaunchArgs, runtime: Runtime) -> None:
         """CPU tensors: copy the inputs, launch on pyasc's stream, wait, copy the outputs back."""
+        runtime.enter()
         launcher, rt = self.launcher(kernel, runtime), runtime.rt
         stream = rt.current_stream()
         with device_memory(runtime, args) as addresses:

@@ -38,6 +38,7 @@ class NpuBackend(DeviceBackend):
         device = one_device(kernel, args)
         runtime = self.runtime_for(kernel)
         if device.type == "cpu":
+            runtime.enter()
             if launcher_choice() == "pyasc":
                 _jit(kernel, args, runtime, runtime.rt.current_stream())
             else:
@@ -62,6 +63,7 @@ class NpuBackend(DeviceBackend):
         with guard:
             if device != runtime.device:
                 runtime = attrs.evolve(runtime, device=device)
+            runtime.enter()
             if args is not None and launcher_choice() == "pyasc":
                 # pyasc's launcher waits for its own stream, whichever it launches on, and then frees what the kernel
                 # reads: it must be its own stream.

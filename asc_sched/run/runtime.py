@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ from asc_sched.run.cann import (
 
 _CODE = re.compile(r"Function (\w+) returned (\d+)")
 _bound: Runtime | None = None
+_thread = threading.local()
 
 
 @attrs.frozen
@@ -50,6 +52,15 @@ class Runtime:
     def library(self) -> Any:
         """pyasc's wrapper library, as ctypes loaded it."""
         return _state().lib.lib
+
+    def enter(self) -> None:
+        """Make `device` the current one of this thread: a new thread has none, and nothing can be allocated there.
+
+        Done once per thread: torch_npu, where it is in use, has the same device current when it matters.
+        """
+        if getattr(_thread, "device", None) != self.device:
+            self.check(self.library.SetDeviceWrapper(self.device), "SetDeviceWrapper")
+            _thread.device = self.device
 
     def check(self, code: int, call: str) -> None:
         """Raise `BackendError` for a runtime function's return code other than 0."""
@@ -150,10 +161,11 @@ def _start_npu(cann: Cann) -> tuple[str, int]:
     if count < 1:
         raise BackendError(f"backend 'npu' found no device: {no_device_advice()}")
     chosen = platform(rt.current_platform())
-    device = current_device()
+    own = _state().device_id  # set by the user's own code; setting it again would destroy its streams
+    device = current_device() if own is None else int(own)
     if device >= count:
         raise BackendError(f"device {device} was asked for, and there are {count}: npu:0 to npu:{count - 1}")
-    config.set_platform(config.Backend.NPU, chosen, device_id=device, check=False)
+    config.set_platform(config.Backend.NPU, chosen, device_id=device if own is None else None, check=False)
     rt.current_stream()
     return str(chosen.value), device
 

@@ -135,6 +135,10 @@ def test_tensors_of_another_device_are_launched_there(npu: tuple[dict[str, Any],
     assert npu[0]["entered device"] == [1]
 
 
+def test_kernels_run_from_threads_that_are_new_to_the_device(npu: tuple[dict[str, Any], Done]) -> None:
+    assert npu[0]["threads"] == [True] * 8
+
+
 def test_pyascs_launcher_takes_npu_tensors_in_place(npu: tuple[dict[str, Any], Done]) -> None:
     assert npu[0]["in place by pyasc's launcher"] is True
 

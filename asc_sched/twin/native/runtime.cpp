@@ -69,6 +69,18 @@ struct State {
     uint64_t ticks = 0;
 };
 
+// As in CANN, a device is set per thread; the twin itself isn't that strict.
+#ifdef ASC_TWIN_STRICT
+thread_local bool t_entered = false;
+#define IN_CONTEXT(s) ((s).device >= 0 && t_entered)
+#define ENTER() t_entered = true
+#else
+#define IN_CONTEXT(s) ((s).device >= 0)
+#define ENTER() \
+    do {        \
+    } while (0)
+#endif
+
 State &state()
 {
     static State *it = new State();  // never destroyed: pyasc resets the device while the process ends
@@ -395,6 +407,7 @@ rtError_t rtSetDevice(int32_t device)
         std::lock_guard<std::mutex> lock(state().mutex);
         state().device = device;
     }
+    ENTER();
     ask_device("started", "");
     return logged("rtSetDevice", RT_ERROR_NONE, field("device", device));
 }
@@ -414,8 +427,8 @@ rtError_t rtStreamCreate(rtStream_t *stream, int32_t)
     FAIL_IF_TOLD("rtStreamCreate");
     State &s = state();
     std::lock_guard<std::mutex> lock(s.mutex);
-    if (s.device < 0) {
-        return refused("rtStreamCreate", kNoContext, "no device is set");
+    if (!IN_CONTEXT(s)) {
+        return refused("rtStreamCreate", kNoContext, "no device is set in this thread");
     }
     *stream = new char;
     s.streams.insert(*stream);
@@ -496,8 +509,8 @@ rtError_t rtMalloc(void **pointer, uint64_t nbytes, rtMemType_t, uint16_t)
     State &s = state();
     {
         std::lock_guard<std::mutex> lock(s.mutex);
-        if (s.device < 0) {
-            return refused("rtMalloc", kNoContext, "no device is set");
+        if (!IN_CONTEXT(s)) {
+            return refused("rtMalloc", kNoContext, "no device is set in this thread");
         }
     }
     if (pointer == nullptr || nbytes == 0 || posix_memalign(pointer, kAlign, nbytes) != 0) {
@@ -555,6 +568,9 @@ rtError_t rtKernelLaunch(const void *stub, uint32_t block_num, void *args, uint3
     Launch launch;
     {
         std::lock_guard<std::mutex> lock(s.mutex);
+        if (!IN_CONTEXT(s)) {
+            return refused("rtKernelLaunch", kNoContext, "no device is set in this thread");
+        }
         auto found = s.functions.find(stub);
         if (found == s.functions.end()) {
             return refused("rtKernelLaunch", kInvalidKernel, "the function isn't registered");

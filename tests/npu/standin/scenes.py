@@ -177,10 +177,33 @@ def npu() -> dict[str, Any]:
     seen["in place by pyasc's launcher"] = torch.equal(torch_npu.to_cpu(out), host[0] + host[1])
     os.environ["ASC_SCHED_LAUNCHER"] = "own"
 
+    seen["threads"] = in_threads(add)
     seen["events"] = events(add, get_target().evolve(l2_bytes=1 << 20))
     other = add.compile((8, 128), "float32", target="Ascend910B3")
     seen["wrong SoC"] = failure(lambda: other(x, y, out=out))
     return seen
+
+
+def in_threads(add: Any) -> list[bool]:
+    """CPU and NPU tensors, from four threads at once that have never seen the device."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import torch
+    import torch_npu
+
+    kernel = add.compile((8, 128), "float32")
+    host = [torch.rand(8, 128) for _ in range(4)]
+    on_device = [torch_npu.to_npu(t) for t in host]
+    outs = [torch_npu.empty((8, 128)) for _ in host]
+
+    def work(i: int) -> bool:
+        kernel(on_device[i], on_device[i], out=outs[i])
+        return torch.equal(kernel(host[i], host[i], backend="npu"), 2 * host[i])
+
+    with ThreadPoolExecutor(4) as pool:
+        copied = list(pool.map(work, range(4)))
+    torch_npu.npu.synchronize()
+    return copied + [torch.equal(torch_npu.to_cpu(o), 2 * h) for o, h in zip(outs, host, strict=True)]
 
 
 def events(add: Any, target: Any) -> dict[str, Any]:
