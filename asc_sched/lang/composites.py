@@ -209,6 +209,12 @@ def logit(x: Any, eps: Any = None) -> Any:
 
 
 @composite()
+def logaddexp(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)); equal infinities are themselves."""
+    return f.where(x == y, x + math.log(2), f.maximum(x, y) + f.log1p(f.exp(-f.abs(x - y))))
+
+
+@composite()
 def logaddexp2(x: Any, y: Any) -> Any:
     """log2(2 ** x + 2 ** y)."""
     largest = f.maximum(x, y)

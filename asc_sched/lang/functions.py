@@ -73,7 +73,7 @@ _TABLE = (
     Function("abs", 1, "abs", "", ("absolute", "fabs")),
     *_plain("sign signbit sqrt rsqrt reciprocal"),
     Function("copysign", 2, tensors_only=True),
-    *_plain("hypot", 2, tensors_only=True),
+    *_plain("hypot gcd", 2, tensors_only=True),
     Function("maximum", 2, "maximum", "", ("max",), tensors_only=True),
     Function("minimum", 2, "minimum", "", ("min",), tensors_only=True),
     *_plain("fmax fmin", 2, tensors_only=True),
@@ -85,7 +85,6 @@ _TABLE = (
     *_plain("exp exp2 expm1"),
     Function("log", 1, "log", "", ("ln",)),
     *_plain("log2 log10 log1p"),
-    Function("logaddexp", 2, "logaddexp", tensors_only=True),
     # trigonometric, hyperbolic, and their inverses
     *_plain("sin cos tan sinh cosh tanh"),
     *(Function(f"a{f}", 1, f"a{f}", "", (f"arc{f}",)) for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from asc_sched.errors import ArgumentError
 from asc_sched.lang.accuracy import error_ulp
 from asc_sched.lang.dtypes import BOOL, DType
 from asc_sched.lang.functions import FUNCTIONS
@@ -143,7 +144,10 @@ class _Evaluation:
             return self._widen(function.torch(*(a.to(dtype.torch) for a in args)), dtype)
         if self.wide and dtype.is_float:
             args = [a.double() if isinstance(a, torch.Tensor) and a.dtype is not torch.bool else a for a in args]
-        result: torch.Tensor = function.torch(*as_tensors(torch, node.fn, args))
+        try:
+            result: torch.Tensor = function.torch(*as_tensors(torch, node.fn, args))
+        except RuntimeError as error:
+            raise ArgumentError(f"{node.fn} of these tensors: torch says {str(error).splitlines()[0]!r}") from None
         if dtype.is_float and self.wide:
             return result.double() if self.noise is None else self.noise.apply(index, node, result.double())
         return result if dtype.is_half else result.to(dtype.torch)

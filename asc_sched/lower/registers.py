@@ -30,6 +30,9 @@ class Reg:
     def emit(self, name: str, *others: Reg, carrier: str = "", imm: Immediate | None = None, mode: str = "") -> Reg:
         """The result of an instruction on this register (and others)."""
         srcs = (self.index, *(o.index for o in others))
+        kind = self.carrier if self.carrier != "mask" else carrier or self.carrier
+        if isinstance(imm, int) and kind.startswith("float") and "bits" not in name:
+            imm = float(imm)  # pyasc tells 0 from 0.0
         return Reg(self.build, self.build.emit(name, carrier or self.carrier, *srcs, imm=imm, mode=mode))
 
     def like(self, value: Immediate) -> Reg:
@@ -107,7 +110,7 @@ class Reg:
         return self.sign_bit() | 1.0
 
     def on_bits(self, name: str, other: Reg | int, carrier: str) -> Reg:
-        """An int32 instruction (adds, add, sub, shift_left, shift_right) on the bits of floats."""
+        """An int32 instruction (adds, sub, shift_left) on the bits of a float."""
         if isinstance(other, Reg):
             return self.emit(f"bits_{name}", other, carrier=carrier)
         return self.emit(f"bits_{name}", carrier=carrier, imm=other)
@@ -191,6 +194,8 @@ def fill(build: ProgramBuilder, carrier: str, value: Immediate) -> Reg:
         return Reg(build, build.emit("duplicate_bits", carrier, imm=bits))
     if carrier == "mask":
         value = -1 if value else 0
+    elif carrier.startswith("float") and isinstance(value, int):
+        value = float(value)
     return Reg(build, build.emit("duplicate", carrier, imm=value))
 
 

@@ -44,7 +44,14 @@ def random_inputs(kernel: Kernel, seed: int = 0) -> list[torch.Tensor]:
     assert kernel.shapes is not None
     generator = torch.Generator().manual_seed(seed)
     dtypes = kernel.typed.input_dtypes.values()
-    return [_random(d, s, generator) for d, s in zip(dtypes, kernel.shapes.inputs, strict=True)]
+    tensors = [_random(d, s, generator) for d, s in zip(dtypes, kernel.shapes.inputs, strict=True)]
+    if not any(n.fn in _RAISING for n in kernel.typed.graph.nodes):
+        return tensors
+    return [t if d.is_float or d.name == "bool" else t + (t == 0) for d, t in zip(dtypes, tensors, strict=True)]
+
+
+# Functions that raise in torch where an integer divisor is 0: inputs for them are without zeros.
+_RAISING = frozenset({"floor_div", "trunc_div", "remainder", "fmod"})
 
 
 def _random(dtype: DType, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:

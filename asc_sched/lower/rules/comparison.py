@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from asc_sched.lang.dtypes import BOOL
 from asc_sched.lower.convert import convert, wrapped
 from asc_sched.lower.registers import Reg, select
 from asc_sched.lower.rules import rule
@@ -68,17 +69,31 @@ def _where(call: Call) -> Reg:
 
 @rule("logical_and logical_or logical_xor logical_not", "float int bool")
 def _logical(call: Call) -> Reg:
+    if call.dtype is BOOL:
+        return _bitwise_masks(call)
     masks = [call.lower.form(a, "mask") for a in call.node.args]
     return _combine(call.node.fn.removeprefix("logical_"), masks)
 
 
 @rule("bitwise_and bitwise_or bitwise_xor bitwise_not", "bool")
 def _bitwise_masks(call: Call) -> Reg:
-    return _combine(call.node.fn.removeprefix("bitwise_"), [call.reg(k) for k in range(len(call.node.args))])
+    kind = call.node.fn.removeprefix("bitwise_").removeprefix("logical_")
+    stored = _as_stored(call, "uint8") if kind != "not" else None  # bytes of 0 and 1 stay such
+    return _combine(kind, stored or [call.reg(k) for k in range(len(call.node.args))])
+
+
+def _as_stored(call: Call, carrier: str) -> list[Reg] | None:
+    """The arguments as they lie in GM, where all of them still are: bits need no wider type to be combined."""
+    if all(call.lower.carrier_of(a) == carrier for a in call.node.args):
+        return [call.lower.form(a, carrier) for a in call.node.args]
+    return None
 
 
 @rule("bitwise_and bitwise_or bitwise_xor bitwise_not", "int")
 def _bitwise(call: Call) -> Reg:
+    stored = _as_stored(call, call.dtype.name) if call.dtype.itemsize == 1 else None
+    if stored:
+        return _combine(call.node.fn.removeprefix("bitwise_"), stored)
     found = _combine(call.node.fn.removeprefix("bitwise_"), [call.reg(k) for k in range(len(call.node.args))])
     return wrapped(found, call.dtype) if call.node.fn == "bitwise_not" else found
 

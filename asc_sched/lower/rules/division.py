@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from asc_sched.lower.convert import convert, wrapped
 from asc_sched.lower.registers import Operand, Reg, select, with_sign
-from asc_sched.lower.rules import rule
+from asc_sched.lower.rules import refuse, rule
 
 if TYPE_CHECKING:
     from asc_sched.lower.legalize import Call
@@ -197,3 +197,39 @@ def _sign_of(x: Reg) -> Reg:
 
 def _any_bit(x: Reg, bits: int) -> Reg:
     return convert(x & bits, "mask")
+
+
+# -- greatest common divisor -----------------------------------------------------------------------------------------
+# Euclid's algorithm takes the most steps on Fibonacci numbers.
+_EUCLID_STEPS = {"int8": 11, "uint8": 12, "int16": 23, "int32": 46}
+
+
+@rule("gcd", "int")
+def _gcd(call: Call) -> Reg:
+    """Euclid's algorithm for as many steps as the dtype's largest numbers can take."""
+    if call.dtype.name not in _EUCLID_STEPS:
+        raise refuse("gcd", call.dtype, "it would take 90 divisions of int64; cast to int32")
+    x, y = call.reg(0), call.reg(1)
+    a, b = x.max(-x), y.max(-y)
+    if a.carrier == "int16":  # whole numbers up to 2^24 and their quotients' floors are exact in float32
+        a, b = convert(a, "float32"), convert(b, "float32")
+        a, b = a.abs(), b.abs()  # -32768 has no positive twin in int16
+    for _ in range(_EUCLID_STEPS[call.dtype.name]):
+        running = b.differs(0.0) if b.carrier == "float32" else ~b.equals(0)
+        rest = a - (a / b).round("FLOOR") * b if b.carrier == "float32" else _rest_int32(a, b)
+        a, b = select(running, b, a), select(running, rest, 0)
+    return a if a.carrier == "int32" else wrapped(_whole(a), call.dtype)
+
+
+def _whole(x: Reg) -> Reg:
+    """A whole number up to 2^15 as int16; 2^15 itself wraps."""
+    return ((x.cast("int32", "TRUNC") << 16) >> 16).cast("int16")
+
+
+def _rest_int32(a: Reg, b: Reg) -> Reg:
+    """a modulo b for 0 <= a, 0 < b, as in `_divide_int32`."""
+    fb = b.cast("float32", "RINT")
+    rest = a - (a.cast("float32", "RINT") / fb).cast("int32", "TRUNC") * b
+    rest = rest - (rest.cast("float32", "RINT") / fb).cast("int32", "FLOOR") * b
+    rest = rest + select(is_negative(rest), b, 0)
+    return rest - select(is_negative(rest - b), 0, b)

@@ -85,11 +85,3 @@ def _log1p_parts(x: Reg) -> tuple[Reg, Reg]:
     lost = x - (u - 1.0)
     return u, u.ln() + lost / u
 
-
-@rule("logaddexp")
-def _logaddexp(call: Call) -> Reg:
-    """max + log1p(exp(-|a - b|)); equal infinities are themselves."""
-    a, b = call.reg(0), call.reg(1)
-    largest = select(a < b, b, a)
-    sum_ = largest + log1p((-((a - b).abs())).exp())
-    return select(a.equals(b), a + LN2, sum_)
