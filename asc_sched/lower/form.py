@@ -16,7 +16,7 @@ from asc_sched.lower.geometry import Geometry, Ints, compact_strides
 
 MIN_ROW_BYTES = 64
 """Rows shorter than this, each at an address of its own in GM, cost the copy engine more than a copy made before."""
-PADDED_WIDTH = 2048
+PADDED_WIDTH = 512
 """Rows of at least so many elements, off the 32-byte grid, are padded in UB where a value per row is spread over them:
 Gather takes 0.19 cycles per element (msKPP), a store of such a row up to about 200 cycles more (ATT)."""
 MAX_GAP_BYTES = 2**32 - 1

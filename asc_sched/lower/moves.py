@@ -9,7 +9,7 @@ from asc_sched.lower.form import Access, Form, Reach
 from asc_sched.lower.naming import Namer
 from asc_sched.lower.plan import Move
 from asc_sched.tiling import DeviceFormulas
-from asc_sched.tiling.rows_device import RowFormulas
+from asc_sched.tiling.rows_device import RowFormulas, literal
 
 BLOCK_BYTES = 32
 
@@ -99,9 +99,9 @@ class Movement:
         """The index of one of the outer dimensions."""
         sizes, name = self.form.outer, self.names["outer" if self.form.cut else "group"]
         inner = math.prod(sizes[dim + 1 :])
-        text = f"{name} // {inner}" if inner > 1 else name
+        text = f"{name} // {literal(inner)}" if inner > 1 else name
         if dim:
-            return f"({text} % {sizes[dim]})"
+            return f"({text} % {literal(sizes[dim])})"
         return f"({text})" if inner > 1 else text
 
     # -- how much ----------------------------------------------------------------------------------------------
@@ -127,4 +127,4 @@ def _one_block(count: str, itemsize: int) -> str:
 
 
 def _scaled(name: str, step: int) -> list[str]:
-    return [] if step == 0 else [name if step == 1 else f"{name} * {step}"]
+    return [] if step == 0 else [name if step == 1 else f"{name} * {literal(step)}"]

@@ -131,18 +131,22 @@ def _attempts(kernel: Kernel, call: CallLayout) -> Iterator[CallLayout]:
     rows = _row_major(call)
     yield _copying(rows, {i: False for i in tensors if not _is_compact(rows.arrangement, i)} | planned)
     if kernel.shapes is not None:
-        yield _as_compiled(rows, own)
+        yield from _as_compiled(rows, own)
     dense = dense_strides(rows.arrangement.sizes)
     yield _copying(rows, {i: True for i in tensors if rows.arrangement.strides[i] != dense})
 
 
-def _as_compiled(call: CallLayout, own: Arrangement) -> CallLayout:
-    """The call with every tensor that lies otherwise copied to the strides that the kernel was compiled for."""
+def _as_compiled(call: CallLayout, own: Arrangement) -> Iterator[CallLayout]:
+    """The call with every tensor that lies otherwise copied to the strides that the kernel was compiled for, unless
+    that takes a tensor's elements away."""
     arrangement = call.arrangement
     for i, (have, want) in enumerate(zip(arrangement.strides, own.strides, strict=True)):
-        if _ignoring_ones(own.sizes, have) != _ignoring_ones(own.sizes, want):
+        have, want = _ignoring_ones(own.sizes, have), _ignoring_ones(own.sizes, want)
+        if any(h and not w for h, w in zip(have, want, strict=True)):
+            return
+        if have != want:
             arrangement = arrangement.with_strides(i, want)
-    return attrs.evolve(call, arrangement=arrangement)
+    yield attrs.evolve(call, arrangement=arrangement)
 
 
 def _copying(call: CallLayout, copies: dict[int, bool]) -> CallLayout:

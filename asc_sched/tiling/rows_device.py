@@ -8,6 +8,7 @@ import attrs
 
 from asc_sched.errors import ScheduleError
 from asc_sched.tiling.device import (
+    _INT32_MAX,
     DeviceFormulas,
     _int64,
     _static_block_length,
@@ -58,6 +59,11 @@ class RowFormulas(DeviceFormulas):
         )  # fmt: skip
 
 
+def literal(value: int) -> str:
+    """A number on the right of an int64: pyasc takes no literals beyond int32."""
+    return str(value) if value <= _INT32_MAX else _int64(value)
+
+
 def static_row_formulas(tiling: RowTiling) -> RowFormulas:
     """For a kernel of this very tiling."""
     if tiling.core_num == 0:
@@ -69,7 +75,7 @@ def static_row_formulas(tiling: RowTiling) -> RowFormulas:
     setup = [("block_start", _int64(0))]
     if tiling.core_num > 1:
         setup = [("block_idx", "asc.get_block_idx()"), ("block_start", _static_block_start(rows))]
-    length = _static_block_length(rows, lengths, narrow=True)
+    length = _static_block_length(rows, lengths, narrow=rows.total_length + rows.tile_length <= _INT32_MAX)
     uniform = len(set(lengths)) == 1
     if not uniform:
         setup.append(("block_rows", length))
@@ -99,7 +105,7 @@ def _grouped(
     arguments: tuple[tuple[str, str], ...], setup: list[tuple[str, str]], block_rows: str, tiling: RowTiling
 ) -> RowFormulas:
     """Two loops: the groups that a core's rows lie in, and the tiles of its rows of each."""
-    count = tiling.row_count
+    count = literal(tiling.row_count)
     setup = [
         *setup,
         ("block_stop", f"block_start + {block_rows}"),
@@ -110,11 +116,11 @@ def _grouped(
     columns = str(tiling.column_tile)
     if tiling.column_count > 1:
         if tiling.outer_count > 1:
-            group.append(("outer", f"group // {tiling.column_count}"))
-        group.append(("column", f"group % {tiling.column_count} * {tiling.column_tile}"))
+            group.append(("outer", f"group // {literal(tiling.column_count)}"))
+        group.append(("column", f"group % {literal(tiling.column_count)} * {tiling.column_tile}"))
         tail = tiling.width - tiling.column_tile * (tiling.column_count - 1)
         if tail != tiling.column_tile:
-            group.append(("columns", f"{columns} if column < {tiling.width - tail} else {tail}"))
+            group.append(("columns", f"{columns} if column < {literal(tiling.width - tail)} else {tail}"))
             columns = "columns"
     one_tile = tiling.tile_rows >= tiling.row_count
     group += [
