@@ -63,7 +63,7 @@ class StandIn:
     work: Path
 
     def python(
-        self, *args: str, code: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 60.0
+        self, *args: str, code: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 240.0
     ) -> Done:
         """Run Python with the stand-in in the place of CANN, on `code` or with `args`."""
         log = self.work / f"log{len(list(self.work.iterdir()))}.jsonl"
