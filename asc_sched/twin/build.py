@@ -190,5 +190,6 @@ def _compile(work: Path, compiler: str, library: Library) -> None:
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-5:])
-        raise BackendError(f"{compiler} can't build the twin's {out.name} (exit code {done.returncode}):\n{last}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        told = "\n".join([line for line in lines if "error" in line][:3] or lines[-3:])
+        raise BackendError(f"{compiler} can't build the twin's {out.name} (exit code {done.returncode}):\n{told}")
