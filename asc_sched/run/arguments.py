@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from asc_sched.errors import ArgumentError, OverlapError
 from asc_sched.lang.dtypes import get_dtype
 from asc_sched.lang.graph import Constant, Scalar
+from asc_sched.run.torch_strides import overlaps_itself
 
 if TYPE_CHECKING:
     import torch
@@ -130,7 +131,7 @@ def check_out(kernel: Kernel, outs: Sequence[Any], tensors: Sequence[torch.Tenso
             raise ArgumentError(f"{kernel.name}: out= for {planned.name} has shape {tuple(out.shape)}, needs {shape}")
         if get_dtype(out.dtype) is not planned.dtype:
             raise ArgumentError(f"{kernel.name}: out= for {planned.name} is {out.dtype}, needs torch.{planned.dtype}")
-        if overlaps_itself(out):
+        if overlaps_itself(tuple(out.shape), out.stride()):
             raise OverlapError(
                 f"{kernel.name}: more than one element of out= for {planned.name} (shape {tuple(out.shape)}, strides "
                 f"{out.stride()}) refers to a single memory location; write to out.clone() instead"
@@ -151,16 +152,6 @@ def _check_overlap(kernel: Kernel, outs: Sequence[torch.Tensor], tensors: Sequen
         for other_name, other in named[:i]:
             if shares_memory(out, other):
                 raise OverlapError(f"{kernel.name}: {name} overlaps {other_name}; outputs need memory of their own")
-
-
-def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether two elements may share memory: after sorting by stride, some dimension steps inside another."""
-    span = 1
-    for stride, size in sorted((st, sz) for st, sz in zip(tensor.stride(), tensor.shape, strict=True) if sz > 1):
-        if stride < span:
-            return tensor.numel() > 0
-        span = stride * (size - 1) + span
-    return False
 
 
 def memory_range(tensor: torch.Tensor) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from asc_sched.lower import Arrangement, Geometry
 from asc_sched.lower.tiles import ANY_SIZE, RowCountError
 from asc_sched.run.arguments import check_tensors
 from asc_sched.run.layout import arrange, spec_of
-from asc_sched.run.torch_strides import Spec
+from asc_sched.run.torch_strides import Spec, overlaps_itself
 from asc_sched.tiling.auto import balanced_core_num
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _prepared(
 ) -> tuple[Kernel, int | None]:
     """The kernel for a form of call, and the cores for its size."""
     call = arrange(op, inputs, None)
-    if outs is not None and all(shape == call.shape for shape, _ in outs):
+    if outs is not None and all(s == call.shape and not overlaps_itself(s, steps) for s, steps in outs):
         call = arrange(op, inputs, outs)
     zero_dim = frozenset(n for n, (shape, _) in zip(op.inputs, inputs, strict=True) if not shape)
     typed = _typed(op, dtypes, zero_dim)

@@ -98,6 +98,16 @@ def is_dense(shape: Ints, strides: Ints) -> bool:
     return True
 
 
+def overlaps_itself(shape: Ints, strides: Ints) -> bool:
+    """Whether two elements may share memory: after sorting by stride, some dimension steps inside another."""
+    span = 1
+    for stride, size in sorted((s, n) for n, s in zip(shape, strides, strict=True) if n > 1):
+        if stride < span:
+            return math.prod(shape) > 0
+        span += stride * (size - 1)
+    return False
+
+
 def _order(shape: Ints, steps: Sequence[Ints]) -> list[int]:
     """The dimensions, fastest first: insertion sort, since the comparison isn't a total order."""
     order = list(range(len(shape) - 1, -1, -1))
