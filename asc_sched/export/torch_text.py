@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from asc_sched.lang.dtypes import BOOL
 from asc_sched.lang.functions import FUNCTIONS, Function
 from asc_sched.lang.graph import Node
-from asc_sched.lang.infer import TypedGraph
+from asc_sched.lang.infer import Type, TypedGraph
 
 
 def torch_lines(typed: TypedGraph, names: dict[str, str]) -> tuple[list[str], list[str]]:
@@ -59,27 +60,43 @@ class _Writer:
         if node.fn == "input":
             name = self.names[str(node.attr)]
             return f"{name}.float()" if dtype.is_half else name
-        args = [self.texts[a] for a in node.args]
         if node.fn == "cast":
-            tensor = f"torch.tensor({args[0]})" if self._is_number(node.args[0]) else args[0]
+            text = self.texts[node.args[0]]
+            tensor = f"torch.tensor({text})" if self._is_number(node.args[0]) else text
             return f"{tensor}.to(torch.{dtype}){'.float()' if dtype.is_half else ''}"
-        return self._call(node, args, dtype)
+        return self._call(node, self.typed.types[index])
 
-    def _call(self, node: Node, args: list[str], dtype: Any) -> str:
-        function = FUNCTIONS[node.fn]
+    def _call(self, node: Node, type_: Type) -> str:
+        function, dtype = FUNCTIONS[node.fn], type_.dtype
+        args = [self._argument(a, type_) for a in node.args]
         numbers = [self._is_number(a) for a in node.args]
         if all(numbers):
             args[0], numbers[0] = f"torch.tensor({args[0]})", False
-        if getattr(function, "tensors_only", node.fn in ("maximum", "minimum")):
+        if function.own_dtype:
+            args = [f"{a}.to(torch.{dtype})" for a in args]
+        if function.tensors_only:
             like = args[numbers.index(False)]
             args = [
                 f"torch.tensor({a}, dtype=torch.result_type({like}, {a}))" if number else a
                 for a, number in zip(args, numbers, strict=True)
             ]
-        keywords = "".join(f", {k}={v!r}" for k, v in getattr(function, "keywords", ()))
+        keywords = "".join(f", {k}={v!r}" for k, v in function.keywords)
+        call = f"{_place(function)}({', '.join(args)}{keywords})"
+        if function.own_dtype:
+            return f"{call}.float()" if dtype.is_half else call
         widened = any(self.typed.types[a].dtype.is_half for a in node.args)
-        rounded = f".to(torch.{dtype})" if widened and not dtype.is_half else ""
-        return f"{_place(function)}({', '.join(args)}{keywords}){rounded}"
+        return f"{call}.to(torch.{dtype})" if widened and not dtype.is_half else call
+
+    def _argument(self, index: int, type_: Type) -> str:
+        """torch rounds what weighs less to the operands' dtype first: 0-d tensors, and numbers in comparisons."""
+        text, own, operands = self.texts[index], self.typed.types[index], type_.operands
+        if operands is None or not operands.is_half or own.dtype is operands or not own.dtype.is_float:
+            return text
+        if own.is_number and type_.dtype is BOOL:
+            return f"torch.tensor({text}).to(torch.{operands}).item()"
+        if own.zero_dim and not own.is_number:
+            return f"{text}.to(torch.{operands}).float()"
+        return text
 
 
 def _place(function: Function) -> str:

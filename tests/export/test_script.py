@@ -10,11 +10,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from asc_sched import Schedule, op
+from asc_sched import Schedule, op, ops
 from asc_sched.cli.export import command
-from asc_sched.errors import ShapeError, StorageError
+from asc_sched.errors import AscSchedError, ShapeError, StorageError
 from asc_sched.export import export_script
 from asc_sched.kernel import generate
+from asc_sched.run.check import random_inputs
 from tests.npu.conftest import standin  # noqa: F401  (a fixture)
 from tests.npu.standin import Done, StandIn
 
@@ -79,6 +80,8 @@ def test_only_pyasc_and_torch_are_imported() -> None:
         ("z = maximum(x, 0.25) * minimum(y, alpha)", {"alpha": 0.5}),
         ("t = x * y\nz = t - relu(t)\nw = -t", {}),
         ("z = float16(x) + y", {}),
+        ("z = minimum(maximum(x, -limit), limit) * (1 - limit) + y", {"limit": 0.7}),
+        ("z = where(x > limit, y, x)", {"limit": 0.1}),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -94,6 +97,31 @@ def test_the_torch_text_is_the_ops_definition(text: str, scalars: dict[str, floa
     for a, b in zip(seen, declared.reference(x, y, **scalars), strict=True):
         assert a.dtype == b.dtype
         assert torch.equal(a, b)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "bool"])
+def test_every_ops_torch_text_is_its_definition(dtype: str) -> None:
+    compared = 0
+    for name, declared in ops.catalogue().items():
+        try:
+            kernel = generate(declared, (37,), dtype)
+        except AscSchedError:
+            continue
+        functions = [n for n in ast.parse(export_script(kernel)).body if isinstance(n, ast.FunctionDef)]
+        function = next(f for f in functions if f.name.endswith("_torch"))
+        scope: dict[str, object] = {"torch": torch}
+        exec(compile(ast.Module([function], []), name, "exec"), scope)
+        inputs = random_inputs(kernel)
+        scalars = {
+            s.name: s.default if s.default is not None else (1.5 if s.dtype.is_float else 2) for s in declared.scalars
+        }
+        seen = scope[function.name](*inputs, *scalars.values())  # type: ignore[operator]
+        for a, b in zip(seen, declared.reference(*inputs, **scalars), strict=True):
+            assert a.dtype == b.dtype, name
+            torch.testing.assert_close(a.expand(b.shape), b, rtol=0, atol=0, equal_nan=True, msg=name)
+        compared += 1
+    assert compared > 50
 
 
 def test_the_text_is_the_same_each_time() -> None:
