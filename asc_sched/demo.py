@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -14,8 +15,10 @@ def main() -> int:
     from asc_sched import Schedule, op
     from asc_sched.run.check import check_kernel
 
+    colour = False if os.environ.get("NO_COLOR") else None
+
     def title(text: str) -> None:
-        click.secho(f"\n== {text}", bold=True)
+        click.secho(f"\n== {text}", bold=True, color=colour)
 
     title("declare")
     add = op("z = x + y")
@@ -45,7 +48,7 @@ def main() -> int:
     click.echo(f"add(x, y) on {tuple(x.shape)}: {'equal to torch, bit for bit' if same else 'DIFFERENT from torch'}")
 
     ok = bool(report["ok"]) and same
-    click.secho(f"\n{'OK' if ok else 'FAILED'}", bold=True, fg="green" if ok else "red")
+    click.secho(f"\n{'OK' if ok else 'FAILED'}", bold=True, fg="green" if ok else "red", color=colour)
     return 0 if ok else 1
 
 

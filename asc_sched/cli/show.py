@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from asc_sched.declare import Op
     from asc_sched.kernel import Kernel
     from asc_sched.schedule import Schedule
+    from asc_sched.tiling.rows import RowTiling
 
 STAGES = ("op", "tiling", "plan", "pyasc", "ascir", "ascendc")
 
@@ -56,21 +57,38 @@ def _stage(declared: Op, stage: str, shape: str | None, dtype: str, target: str,
 
 def _formulas(declared: Op, shape: str | None, dtype: str, target: str, schedule: Schedule | None) -> str:
     """The split's formulas, symbolic in total_length and in the schedule's numbers."""
+    if shape is not None:
+        from asc_sched.kernel import generate
+        from asc_sched.tiling.rows import RowTiling
+
+        kernel = generate(declared, parse_shape(shape), parse_dtype(dtype), schedule=schedule, target=target)
+        if isinstance(kernel.tiling, RowTiling):
+            return _row_formulas(kernel, kernel.tiling)
+        schedule = kernel.schedule
+    return _flat_formulas(declared, dtype, target, schedule)
+
+
+def _flat_formulas(declared: Op, dtype: str, target: str, schedule: Schedule | None) -> str:
     from asc_sched import Schedule
     from asc_sched.lang.infer import infer
     from asc_sched.target import get_target
     from asc_sched.tiling import Alignment, symbolic_tiling
 
     chip, dtypes = get_target(target), declared.input_dtypes(parse_dtype(dtype))
-    chosen = schedule or Schedule.auto(
-        declared, shape=None if shape is None else parse_shape(shape), dtype=list(dtypes.values()), target=chip
-    )
+    chosen = schedule or Schedule.auto(declared, shape=None, dtype=list(dtypes.values()), target=chip)
     typed = infer(declared.graph, dtypes)
     itemsizes = tuple(d.itemsize for d in (*dtypes.values(), *typed.output_dtypes.values()))
     by_num = "tile_num" if chosen.tile_num is not None else "fill"
-    formulas = symbolic_tiling(
-        chosen.core_split,
-        Alignment.of(itemsizes, chip),
-        "tile_length" if chosen.tile_length is not None else by_num,
-    )
+    tile_by = "tile_length" if chosen.tile_length is not None else by_num
+    formulas = symbolic_tiling(chosen.core_split, Alignment.of(itemsizes, chip), tile_by)
     return f"# {chosen!r} on {chip.name}\n{formulas}"
+
+
+def _row_formulas(kernel: Kernel, tiling: RowTiling) -> str:
+    """Rows are split as elements are; the lengths count rows."""
+    from asc_sched.tiling import Alignment, symbolic_tiling
+
+    rows = tiling.rows
+    formulas = symbolic_tiling(rows.core_split, Alignment.of(rows.itemsizes, kernel.target), rows.tile_by)
+    head = f"# {kernel.schedule!r} on {kernel.target.name}"
+    return f"{head}\n# in rows of {tiling.width} elements: lengths and units are numbers of rows\n{formulas}"

@@ -61,6 +61,14 @@ def test_formulas_follow_the_schedule_and_the_dtypes(asc_sched: Run) -> None:
     assert "max_tile_length" in fill and "256 if ceil_div(total_length, 256) >= core_num else 16" in fill
 
 
+def test_broadcasts_have_formulas_in_rows(asc_sched: Run) -> None:
+    out = asc_sched("show", "add", "--stage", "tiling", "--symbolic", "--shape", "64x1000,64x1").out
+    assert "# in rows of 1000 elements: lengths and units are numbers of rows" in out
+    assert "unit_length     = 16 if ceil_div(total_length, 16) >= core_num else 1" in out
+    out = asc_sched("show", "add", "--stage", "tiling", "--shape", "64x1000,64x1").out
+    assert out.startswith("64 rows of 1000 elements on ")
+
+
 def test_a_given_size_has_its_numbers_beside_the_formulas(asc_sched: Run) -> None:
     out = asc_sched("show", "add", "--stage", "tiling", "--shape", "13243", *KNOBS).out
     assert "  block_length  1664  = minimum(" in out
