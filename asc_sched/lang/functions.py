@@ -22,7 +22,7 @@ class Function:
 
     `torch_name` is looked up in `torch`, `torch.special` and `torch.nn.functional`, and called with `keywords`.
     `tensors_only`: torch takes no Python number there, so one becomes a 0-d tensor first. `own_dtype`: it depends on
-    the dtype's limits, so 16-bit floating point isn't widened for it.
+    the dtype's limits, so 16-bit floating point isn't widened for it. `optional`: its last parameters by name, with torch's defaults.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Function:
     tensors_only: bool = False
     keywords: tuple[tuple[str, str], ...] = ()
     own_dtype: bool = False
+    optional: tuple[tuple[str, float], ...] = ()
 
     @torch_name.default
     def _same_name(self) -> str:
@@ -78,7 +79,7 @@ _TABLE = (
     Function("minimum", 2, "minimum", "", ("min",), tensors_only=True),
     *_plain("fmax fmin", 2, tensors_only=True),
     Function("relu", 1),
-    Function("leaky_relu", 2, "leaky_relu"),
+    Function("leaky_relu", 2, "leaky_relu", optional=(("negative_slope", 0.01),)),
     # rounding
     *_plain("floor ceil round trunc frac"),
     # exponentials and logarithms

@@ -34,7 +34,7 @@ def spread(
     scalars: Mapping[str, Constant],
     *,
     relative: float | None = None,
-    samples: int = 6,
+    samples: int = 8,
 ) -> dict[str, torch.Tensor]:
     """How far float outputs move when every function is off by its own error: absolute, in float64.
 
@@ -76,7 +76,7 @@ class _Noise:
             return value
         self.noisy.add(index)
         signs = torch.randint(0, 2, value.shape, generator=self.generator) * 2 - 1
-        return value * (1 + size * signs)
+        return value * (1 + size * signs) + signs * (size * 2.0**-126)  # subnormal numbers have fewer bits
 
 
 class _Evaluation:

@@ -120,6 +120,9 @@ def apply(name: str, *args: Any, **keywords: Any) -> Any:
     function = find_function(name)
     if function is None:
         raise unknown_function(name, known_names())
+    if function.optional and len(args) < function.arity:
+        first = len(function.optional) - (function.arity - len(args))
+        args = (*args, *(keywords.pop(k, default) for k, default in function.optional[max(first, 0) :]))
     if keywords:
         raise DeclarationError(f"{name}() takes positional arguments only, not {', '.join(keywords)}=")
     check_arity(name, function.arity, len(args))
