@@ -6,8 +6,9 @@ them all doesn't need torch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -15,6 +16,9 @@ from asc_sched.errors import DtypeError
 from asc_sched.lang.graph import Graph
 from asc_sched.library.graphs import graph_to_json, types_to_json
 from asc_sched.library.toolchain import digest, toolchain
+
+if TYPE_CHECKING:
+    from asc_sched.build.cache import Cache
 
 
 @attrs.frozen
@@ -74,11 +78,12 @@ def _conditions(graph: Graph) -> set[str]:
 
 
 class Analyst:
-    """Analyses ops; `known` holds earlier answers by key and collects new ones."""
+    """Analyses ops. `known` holds earlier answers by key, `cache` those of other builds; `used` collects what was asked."""
 
-    def __init__(self, known: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, known: Mapping[str, Any] | None = None, cache: Cache | None = None) -> None:
         self.known: dict[str, Any] = dict(known or {})
         self.used: dict[str, Any] = {}
+        self._cache = cache
 
     def analyse(self, graph: Graph, dtypes: tuple[str, ...], *, gradient: bool) -> Analysis:
         """The analysis of `graph` with one dtype per input."""
@@ -87,9 +92,18 @@ class Analyst:
         key = digest({"graph": data, "dtypes": dtypes, "gradient": gradient, **chain})
         answer = self.used.get(key) or self.known.get(key)
         if answer is None:
-            answer = _analyse(graph, dtypes, gradient)
+            answer = self._from_cache(key) or self._to_cache(key, _analyse(graph, dtypes, gradient))
         self.used[key] = answer
         return _analysis(answer)
+
+    def _from_cache(self, key: str) -> dict[str, Any] | None:
+        texts = None if self._cache is None else self._cache.get(digest(["analysis", key]))
+        return json.loads(texts["analysis"]) if texts and "analysis" in texts else None
+
+    def _to_cache(self, key: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if self._cache is not None:
+            self._cache.put(digest(["analysis", key]), {"analysis": json.dumps(answer)})
+        return answer
 
 
 def _analyse(graph: Graph, dtypes: tuple[str, ...], gradient: bool) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def build(
     library = load(spec)
     store = default_cache() if cache == "default" else cache
     with OutputFolder(out, told.waiting) as folder:
-        analyst = Analyst(folder.read_analyses())
+        analyst = Analyst(folder.read_analyses(), store)
         plan = make_plan(library, analyst)
         work = _Build(plan, folder, store, told)
         if work.is_complete():
@@ -189,7 +189,7 @@ class _Build:
             self.built += 1
 
     def _fail(self, kernel: PlannedKernel, failed: Mapping[str, str]) -> None:
-        failure = Failure(kernel.symbol, failed["error"], failed["message"])
+        failure = Failure(kernel.symbol, failed["error"], failed["message"].removeprefix(f"{kernel.symbol}: "))
         self.failures[kernel.symbol] = failure
         self.watcher.failed(failure)
 
@@ -227,7 +227,7 @@ class _Build:
         self.folder.finish(set(entries), {"plan": self._plan_digest(), "files": written})
 
     def _nothing(self) -> str:
-        first = next(iter(self.failures.values()))
+        first = min(self.failures.values(), key=lambda f: f.symbol)
         return f"none of the {len(self.keys)} kernels could be built; the first: {first.symbol}: {first.message}"
 
     def report(self, start: float) -> BuildReport:

@@ -136,7 +136,10 @@ def open_crew(executor: Executor | str | None, jobs: int | None) -> Iterator[Cre
         return
     if not isinstance(executor, Executor):
         raise LibraryError(f"executor={executor!r} is neither an address nor a concurrent.futures.Executor")
-    yield Crew(executor, jobs or getattr(executor, "_max_workers", None) or usable_cpus())
+    try:
+        yield Crew(executor, jobs or getattr(executor, "_max_workers", None) or usable_cpus())
+    finally:
+        stations.close()  # threads of this process may have started some
 
 
 @contextlib.contextmanager

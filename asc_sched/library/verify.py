@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +59,7 @@ def _sizes(kernel: Mapping[str, Any]) -> tuple[int, ...]:
     if kernel["shape"] is not None:
         return (math.prod(kernel["shape"]),)
     tile_length = int(kernel["tiling"]["tile_length"])
-    return (1, 31, tile_length + 1, min(3 * tile_length * 8 + 13, 200_003))
+    return (1, 31, tile_length + 1, min(3 * tile_length * 8 + 13, 100_003))
 
 
 def _run(kernel: Mapping[str, Any], typed: TypedGraph, module: Any, total_length: int) -> tuple[int, float, str]:
@@ -135,14 +135,15 @@ def _compare(
     total_length: int,
 ) -> tuple[int, float, str]:
     from asc_sched.lang.reference import evaluate
-    from asc_sched.run.check import compare
+    from asc_sched.run.check import allowances, compare
 
     elements, worst = 0, 0.0
     for part in _chunks(total_length):
         tensors = {n: _tensor(a[part], typed.input_dtypes[n]) for n, a in inputs.items()}
-        expected = evaluate(typed, tensors, scalars)
+        expected, allowed = evaluate(typed, tensors, scalars), allowances(typed, tensors, scalars)
         for name, array in outputs.items():
-            found = compare(_tensor(array[part], typed.output_dtypes[name]), expected[name])
+            result = _tensor(array[part], typed.output_dtypes[name])
+            found = compare(result, expected[name], _doubled(allowed(name)))
             elements, worst = elements + found.elements, max(worst, found.max_rel_error)
             if not found.ok:
                 where = f"[{part.start}:{part.stop}] of {total_length}"
@@ -151,6 +152,11 @@ def _compare(
                     f"{found.max_abs_error:.3g}, max rel error {found.max_rel_error:.3g})"
                 )
     return elements, worst, ""
+
+
+def _doubled(allowed: Callable[[], torch.Tensor] | None) -> Callable[[], torch.Tensor] | None:
+    """Errors that add up in the worst way are rare, but a library's check looks at millions of elements."""
+    return None if allowed is None else lambda: 2 * allowed()
 
 
 def _chunks(total_length: int) -> Iterator[slice]:

@@ -93,8 +93,8 @@ class Operator:
         gradient = variant.gradient
         if gradient is None:
             raise RuntimeError(
-                f"Trying to backward through {self.full_name} for ({', '.join(variant.inputs)}) but no autograd "
-                f"formula was registered: {variant.no_gradient}"
+                f"Trying to backward through {self.full_name} but no autograd formula was registered for "
+                f"({', '.join(variant.inputs)}): {variant.no_gradient}"
             )
         by_output = dict(zip(self.data["outputs"], grads, strict=True))
         wanted = [g for g in gradient["inputs"] if ctx.needs_input_grad[self.inputs.index(g["input"])]]
@@ -170,9 +170,9 @@ def _register(handle: Any, operator: Operator, npu: bool) -> None:
     for key in ("CPU", "PrivateUse1") if npu else ("CPU",):
         handle.impl(operator.name, operator.__call__, key)
     torch.library.register_fake(operator.full_name, operator.fake, lib=handle)
-    if any(v.gradient is not None for v in operator.variants.values()):
-        setup = _setup_with_scalars(operator) if operator.data["scalars"] else _setup(operator)
-        torch.library.register_autograd(operator.full_name, operator.backward, setup_context=setup, lib=handle)
+    # Also where there is no derivative: without it, torch would only warn and go on without a gradient.
+    setup = _setup_with_scalars(operator) if operator.data["scalars"] else _setup(operator)
+    torch.library.register_autograd(operator.full_name, operator.backward, setup_context=setup, lib=handle)
 
 
 def _setup(operator: Operator) -> Callable[..., None]:
