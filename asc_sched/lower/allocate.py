@@ -3,16 +3,20 @@
 The buffers that the queues own anyway serve as scratch too: an input's buffer after the input's last use, an output's
 before the output is computed. Temporaries are added only when neither has room. What is computed before the rows'
 loop and read in it keeps a buffer of its own; the others of those share theirs with the loop's temporaries.
+
+Wide registers are placed first, each into the tightest buffer that is free for as long as it lives, so that a narrow
+one never takes the place that a wide one needs.
 """
 
 from __future__ import annotations
 
 import enum
+from bisect import bisect_left
 
 import attrs
 
 from asc_sched.lower.program import Step
-from asc_sched.lower.spaces import AnyStep, Extent, Phase, TileProgram
+from asc_sched.lower.spaces import Extent, Phase, TileProgram
 from asc_sched.target.instructions import CARRIER_BITS
 
 
@@ -52,101 +56,106 @@ class Allocation:
 
 
 def allocate(program: TileProgram) -> Allocation:
-    """Linear scan over the steps; deterministic."""
+    """The buffers of a program; deterministic."""
     return _Allocator(program).run()
 
 
+class _Buffer:
+    """A buffer under construction: the registers in it, in the order of their lives."""
+
+    def __init__(self, kind: Kind, name: str, bits: int, extent: Extent, opens: int) -> None:
+        self.kind = kind
+        self.name = name
+        self.bits = bits
+        self.extent = extent
+        self.opens = opens  # the first step at which it can hold a register
+        self.starts: list[int] = []
+        self.held: list[int] = []
+
+    def slot(self, name: str) -> Slot:
+        return Slot(self.kind, name, self.bits, self.extent)
+
+
 class _Allocator:
+    """A register lives from the step that makes it (`made`) to the last that reads it (`end`)."""
+
     def __init__(self, program: TileProgram) -> None:
         self.program = program
         self.steps = [step for phase in program.phases for step in phase]
-        self.body_start = len(program.setup) + len(program.prologue)
+        self.body = len(program.setup) + len(program.prologue)
         self.hints = dict(program.hints)
         self.end = _last_uses(program)
-        self.home: list[int | None] = [None] * len(program.registers)
-        self.slots: list[Slot] = []
-        self.busy: dict[int, int] = {}  # slot -> the register that lives in it
-        self.store_slot: dict[int, int] = {}
-        self.store_step = {step.dst: i for i, step in enumerate(self.steps)}
-        for kind, loads in ((Kind.ONCE, program.once), (Kind.IN, program.loads)):
-            for name, register in loads:
-                self.home[register] = slot = self._new(kind, name, register)
-                self.busy[slot] = register
+        self.made = {step.dst: i for i, step in enumerate(self.steps)}
+        self.buffers: list[_Buffer] = []
+        self.home: dict[int, _Buffer] = {}
+        for name, register in program.once:
+            self._keep(self._new(Kind.ONCE, name, register), register)
+        for name, register in program.loads:
+            self.made[register] = self.body - 1  # filled before the first step of a tile
+            self._keep(self._new(Kind.IN, name, register, self.body), register)
         for name, register in program.stores:
-            self.store_slot[register] = self._new(Kind.OUT, name, register)
-        self.reserved = {slot: register for register, slot in self.store_slot.items()}
+            self._keep(self._new(Kind.OUT, name, register, self.body), register)
 
     def run(self) -> Allocation:
-        for i, step in enumerate(self.steps):
-            self._place(i, step)
-        return Allocation(tuple(self.slots), tuple(self.home))
-
-    def _new(self, kind: Kind, name: str, register: int) -> int:
-        bits = CARRIER_BITS[self.program.registers[register]]
-        self.slots.append(Slot(kind, name, bits, self.program.extents[register]))
-        return len(self.slots) - 1
+        order = [s.dst for s in self.steps if s.dst not in self.home]
+        for register in sorted(order, key=lambda r: (-self._bits(r), self.made[r])):
+            self._place(register)
+        temps = sorted((b for b in self.buffers if b.kind is Kind.TEMP), key=lambda b: b.starts[0])
+        buffers = [b for b in self.buffers if b.kind is not Kind.TEMP] + temps
+        slots = [b.slot(b.name) for b in buffers[: len(buffers) - len(temps)]]
+        slots += [b.slot(self.hints.get(b.held[0], f"tmp{i}")) for i, b in enumerate(temps)]
+        number = {id(b): i for i, b in enumerate(buffers)}
+        registers = range(len(self.program.registers))
+        home = (self.home.get(r) for r in registers)
+        return Allocation(tuple(slots), tuple(None if b is None else number[id(b)] for b in home))
 
     def _bits(self, register: int) -> int:
         return CARRIER_BITS[self.program.registers[register]]
 
-    def _place(self, index: int, step: AnyStep) -> None:
-        dying = [s for s in dict.fromkeys(step.srcs) if self.end[s] == index]
+    def _new(self, kind: Kind, name: str, register: int, opens: int = 0) -> _Buffer:
+        buffer = _Buffer(kind, name, self._bits(register), self.program.extents[register], opens)
+        self.buffers.append(buffer)
+        return buffer
+
+    def _keep(self, buffer: _Buffer, register: int) -> None:
+        """Put a register into a buffer that is free for it."""
+        start = self.made.get(register, -1)
+        at = bisect_left(buffer.starts, start)
+        buffer.starts.insert(at, start)
+        buffer.held.insert(at, register)
+        self.home[register] = buffer
+
+    def _place(self, register: int) -> None:
+        """The buffer of a source that the step may overwrite, else the tightest free one, else a new one."""
+        bits, extent = self._bits(register), self.program.extents[register]
+        own = {id(self.home[s]) for s in self.steps[self.made[register]].srcs if s in self.home}
+        free = [b for b in self.buffers if b.bits >= bits and b.extent == extent and self._fits(b, register)]
+        if free:
+            self._keep(min(free, key=lambda b: (b.bits, id(b) not in own)), register)
+        else:
+            self._keep(self._new(Kind.TEMP, "", register), register)
+
+    def _fits(self, buffer: _Buffer, register: int) -> bool:
+        """Whether a buffer is free from the register's making to its end."""
+        made = self.made[register]
+        if buffer.kind is Kind.ONCE or made < buffer.opens:
+            return False
+        at = bisect_left(buffer.starts, made)
+        if at and not self._follows(buffer.held[at - 1], register):
+            return False
+        return at == len(buffer.held) or self._follows(register, buffer.held[at])
+
+    def _follows(self, first: int, second: int) -> bool:
+        """Whether `second` may be written where `first` is: after it is gone, or over it by a step in place."""
+        end, made = self.end[first], self.made[second]
+        if end != made:
+            return end < made
+        step = self.steps[made]
         in_place = isinstance(step, Step) and step.instruction.in_place
-        overlay = [self.home[s] for s in dying if in_place and self._alike(s, step.dst)]
-        slot = self._choose(index, step.dst, [s for s in overlay if s is not None])
-        for source in dying:
-            home = self.home[source]
-            if home is not None:
-                self.busy.pop(home, None)
-        self.home[step.dst] = slot
-        if self.end[step.dst] > index:
-            self.busy[slot] = step.dst
+        return in_place and first in step.srcs and self._alike(first, second)
 
     def _alike(self, a: int, b: int) -> bool:
         return self._bits(a) == self._bits(b) and self.program.extents[a] == self.program.extents[b]
-
-    def _choose(self, index: int, register: int, overlay: list[int]) -> int:
-        if register in self.store_slot:
-            return self.store_slot[register]
-        usable = [s for s in overlay if self._reusable(s, register, index)]
-        extent = self.program.extents[register]
-        free = [
-            s
-            for s, slot in enumerate(self.slots)
-            if s not in self.busy and slot.extent == extent and self._reusable(s, register, index)
-        ]
-        bits = self._bits(register)
-        # Staying in place keeps the fewest buffers alive; else the tightest free one.
-        large = sorted((s for s in free if self.slots[s].bits >= bits), key=lambda s: (self.slots[s].bits, s))
-        if usable or large:
-            return (usable or large)[0]
-        small = [s for s in free if self.slots[s].kind is Kind.TEMP]
-        if not small:
-            number = sum(s.kind is Kind.TEMP for s in self.slots)
-            return self._new(Kind.TEMP, self.hints.get(register, f"tmp{number}"), register)
-        widest = max(small, key=lambda s: (self.slots[s].bits, -s))  # a wider one costs less than one more
-        self.slots[widest] = attrs.evolve(self.slots[widest], bits=bits)
-        return widest
-
-    def _reusable(self, slot: int, register: int, index: int) -> bool:
-        """A queue's buffer is there within a tile only. An output's is lent to registers that are gone, or consumed in
-        place, when the output is made."""
-        kind = self.slots[slot].kind
-        if kind is Kind.ONCE:
-            return False
-        if index < self.body_start:
-            return kind is Kind.TEMP
-        owner = self.reserved.get(slot)
-        if owner is None:
-            return True
-        made = self.store_step[owner]
-        if index >= made:
-            return False
-        if self.end[register] < made:
-            return True
-        step = self.steps[made]
-        in_place = isinstance(step, Step) and step.instruction.in_place
-        return self.end[register] == made and in_place and self._alike(register, owner)
 
 
 def _last_uses(program: TileProgram) -> list[int]:
