@@ -54,7 +54,9 @@ def call_op(
     kernel, cores = _prepared(
         op, dtypes, tuple(spec_of(t) for t in tensors), written, machine_target(tensors[0].device.type)
     )
-    result: torch.Tensor | tuple[torch.Tensor, ...] = launch(kernel, tensors, outs, scalars, core_num=cores)
+    result: torch.Tensor | tuple[torch.Tensor, ...] = launch(
+        kernel, tensors, outs, scalars, core_num=cores, checked=True
+    )
     return result
 
 

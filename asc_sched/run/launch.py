@@ -11,7 +11,7 @@ from asc_sched.errors import ArgumentError
 from asc_sched.lang.graph import Constant
 from asc_sched.run.arguments import bind_scalars, check_dtypes, check_out, check_tensors, shares_memory
 from asc_sched.run.backend import get_backend
-from asc_sched.run.layout import CallLayout, fit, gathered, memory, same_memory_copy, spec_of
+from asc_sched.run.layout import CallLayout, fit, gathered, memory, spec_of
 from asc_sched.run.quick import form_of, quick_form, remember, run_quick
 
 if TYPE_CHECKING:
@@ -44,10 +44,11 @@ def launch(
     scalars: Mapping[str, Any],
     backend: str | None = None,
     core_num: int | None = None,
+    checked: bool = False,
 ) -> Any:
     """Run a kernel; the result is one tensor, or a tuple for several outputs.
 
-    `core_num` replaces the schedule's for a kernel of any size.
+    `core_num` replaces the schedule's for a kernel of any size. `checked`: the tensors have been looked at.
     """
     import torch
 
@@ -59,7 +60,7 @@ def launch(
         quick = run_quick(kernel, form, tensors, given, scalars, npu) if npu.name == "npu" else None
         if quick is not None:
             return quick[0] if len(quick) == 1 else tuple(quick)
-    args, results, outs = bind_launch(kernel, tensors, given, scalars, core_num)
+    args, results, outs = bind_launch(kernel, tensors, given, scalars, core_num, checked)
     if args.core_num:
         chosen = get_backend(backend, args.outputs[0].device.type)
         chosen.run(kernel, args)
@@ -79,12 +80,14 @@ def bind_launch(
     out: torch.Tensor | Sequence[torch.Tensor] | None,
     scalars: Mapping[str, Any],
     core_num: int | None = None,
+    checked: bool = False,
 ) -> tuple[LaunchArgs, list[torch.Tensor], tuple[torch.Tensor, ...] | None]:
     """A call's arguments, checked and laid out: what a backend gets, the tensors that it fills, and `out` as given."""
     import torch
 
-    check_tensors(kernel.op, tensors)
-    check_dtypes(kernel, tensors)
+    if not checked:
+        check_tensors(kernel.op, tensors)
+        check_dtypes(kernel, tensors)
     tensors, device = _on_one_device(kernel, tensors)
     numbers = bind_scalars(kernel.op, scalars)
     outs = None if out is None else ((out,) if isinstance(out, torch.Tensor) else tuple(out))
@@ -97,12 +100,12 @@ def bind_launch(
     first, last = len(tensors), len(tensors) + len(kernel.plan.outputs)
     results = [_result(kernel, i - first, layout, written, i in copied, device) for i in range(first, last)]
     args = LaunchArgs(
-        inputs=tuple(_input(t, layout, i, results) for i, t in enumerate(tensors)),
-        outputs=tuple(memory(r) if r.numel() else r.reshape(-1) for r in results),
+        inputs=tuple(_input(t, layout, i, written) for i, t in enumerate(tensors)),
+        outputs=tuple(memory(r, n) for r, n in zip(results, layout.spans[first:], strict=True)),
         sizes=layout.sizes,
         scalars=tuple(numbers[s.name] for s in kernel.plan.scalars),
         core_num=layout.core_num,
-        partial=tuple(r.numel() > 0 and memory(r).numel() != r.numel() for r in results),
+        partial=layout.partial,
         copies=layout.copies,
     )
     return args, results, outs
@@ -145,16 +148,15 @@ def _result(
 
 
 def _input(
-    tensor: torch.Tensor, layout: CallLayout, number: int, results: Sequence[torch.Tensor]
+    tensor: torch.Tensor, layout: CallLayout, number: int, outs: Sequence[torch.Tensor] | None
 ) -> torch.Tensor:
     """An input's memory as the kernel reads it: its own, or a copy."""
-    if not tensor.numel():
-        return tensor.detach().reshape(-1)
     if number in layout.arrangement.copied:
         return gathered(tensor, layout, number)
-    if any(shares_memory(tensor, r) and not _same(tensor, r) for r in results):
-        return same_memory_copy(tensor)  # it would be overwritten while it is still read
-    return memory(tensor)
+    own = memory(tensor, layout.spans[number])
+    if outs is not None and any(shares_memory(tensor, o) and not _same(tensor, o) for o in outs):
+        return own.clone()  # it would be overwritten while it is still read
+    return own
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -34,6 +34,7 @@ class CallLayout:
 
     `results` are the strides of the results that the call makes, by torch's rule; `order` sorts the dimensions,
     outermost first. `arrangement` says what is copied, `copies` in words. `sizes` and `core_num` go to the kernel.
+    `spans` are the elements from the first to the last of each tensor, as it is passed or made.
     """
 
     shape: Ints
@@ -43,6 +44,13 @@ class CallLayout:
     copies: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
     core_num: int = 0
+    spans: Ints = ()
+
+    @property
+    def partial(self) -> tuple[bool, ...]:
+        """Of each output, whether there are gaps in its memory."""
+        total = math.prod(self.shape)
+        return tuple(span != total for span in self.spans[self.arrangement.input_count :])
 
 
 def spec_of(tensor: torch.Tensor) -> Spec:
@@ -100,7 +108,7 @@ def fit(kernel: Kernel, inputs: tuple[Spec, ...], outs: tuple[Spec, ...] | None,
     if kernel.shapes is not None and call.shape != kernel.shapes.output:
         raise _wrong_shape(kernel, call)
     if math.prod(call.shape) == 0:
-        return call
+        return attrs.evolve(call, spans=(0,) * len(call.arrangement.strides))
     fitted = next((c for c in _attempts(kernel, call) if _same_work(kernel, c.arrangement.geometry)), None)
     if fitted is None:
         raise _wrong_shape(kernel, call)
@@ -108,7 +116,14 @@ def fit(kernel: Kernel, inputs: tuple[Spec, ...], outs: tuple[Spec, ...] | None,
     copies = tuple(_words(kernel, call, fitted))
     for text in copies:
         _log.info("%s: %s", kernel.name, text)
-    return attrs.evolve(fitted, sizes=sizes, core_num=cores, copies=copies)
+    spans = tuple(_span(fitted, i) for i in range(len(fitted.arrangement.strides)))
+    return attrs.evolve(fitted, sizes=sizes, core_num=cores, copies=copies, spans=spans)
+
+
+def _span(call: CallLayout, tensor: int) -> int:
+    """Elements from a tensor's first to its last."""
+    strides = call.arrangement.strides[tensor]
+    return 1 + sum((n - 1) * s for n, s in zip(call.arrangement.sizes, strides, strict=True))
 
 
 def _same_work(kernel: Kernel, geometry: Geometry) -> bool:
@@ -210,12 +225,9 @@ def _words(kernel: Kernel, call: CallLayout, fitted: CallLayout) -> Iterable[str
 
 
 # -- memory --------------------------------------------------------------------------------------------------------
-def memory(tensor: torch.Tensor) -> torch.Tensor:
-    """All memory from a tensor's first element to its last, as one dimension."""
-    import torch
-
-    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    return torch.as_strided(tensor.detach(), (span,), (1,))
+def memory(tensor: torch.Tensor, span: int) -> torch.Tensor:
+    """The memory of a tensor's `span` elements from the first to the last, as one dimension."""
+    return (tensor.detach() if tensor.requires_grad else tensor).as_strided((span,), (1,))
 
 
 def gathered(tensor: torch.Tensor, layout: CallLayout, number: int) -> torch.Tensor:
@@ -226,8 +238,3 @@ def gathered(tensor: torch.Tensor, layout: CallLayout, number: int) -> torch.Ten
             view = view.narrow(dim, 0, 1)
     flat = view.reshape(-1)
     return flat.clone() if flat.data_ptr() == tensor.data_ptr() else flat
-
-
-def same_memory_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy of `memory(tensor)`: the same strides hold in it."""
-    return memory(tensor).clone()
