@@ -26,6 +26,8 @@ from asc_sched.tiling.rows import RowTiling, resolve_rows
 if TYPE_CHECKING:
     import torch
 
+    from asc_sched.sim import Timing
+
 __all__ = ["Kernel", "_lower_op", "arg_types", "compile_kernel", "compiled", "generate"]
 
 
@@ -122,6 +124,16 @@ class Kernel:
 
         result: torch.Tensor | tuple[torch.Tensor, ...] = launch(self, tensors, out, scalars, backend)
         return result
+
+    def profile(self, l2: str = "hot") -> Timing:
+        """Where the time of one launch goes, by the time model: simulated, not measured. Needs no tensors.
+
+        `l2`: "hot" is the state that an earlier launch left, "cold" an L2 without the inputs. ``print`` the result's
+        `to_json()`, or use ``asc-sched profile`` for a table and a trace.
+        """
+        from asc_sched.run.profile import profile
+
+        return profile(self, l2=l2)
 
     def __repr__(self) -> str:
         size = "any size" if self.shapes is None else f"shape {self.shapes.output}"

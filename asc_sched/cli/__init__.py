@@ -29,6 +29,7 @@ COMMANDS = {
     "run": "run",
     "show": "show",
     "ops": "ops",
+    "profile": "profile",
     "sim": "sim",
     "doctor": "doctor",
     "twin": "twin",
