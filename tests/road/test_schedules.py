@@ -141,13 +141,13 @@ def test_the_largest_tile_that_a_refusal_names_fits_and_the_next_does_not(
 def test_ub_doesnt_grow_with_the_number_of_tiles() -> None:
     widen = op("z = float32(x)")
     bytes_used = {
-        generate(widen, length, "float16", schedule=Schedule(core_num=cores, tile_length=8192)).plan.ub_bytes
+        generate(widen, length, "bfloat16", schedule=Schedule(core_num=cores, tile_length=8192)).plan.ub_bytes
         for length, cores in ((151936, 1), (151936, 8), (10**8, 48))
     }
     assert bytes_used == {2 * 8192 * 2 + 2 * 8192 * 4}
-    kernel = widen.compile(151936, "float16", schedule=Schedule(core_num=1, tile_length=8192))
+    kernel = widen.compile(151936, "bfloat16", schedule=Schedule(core_num=1, tile_length=8192))
     assert kernel.tiling is not None and kernel.tiling.tile_count(0) == 19
-    x = numbers(151936, torch.float16)
+    x = numbers(151936, torch.bfloat16)
     result = kernel(x)
     assert isinstance(result, torch.Tensor) and same_bits(result, x.float())
 

@@ -111,6 +111,13 @@ def test_a_quotient_of_integers_is_no_integer_division() -> None:
 def test_bounds_beyond_the_dtype_bound_nothing() -> None:
     x = torch.tensor([1.0, -INF, INF, NAN])
     assert_values(values("z = minimum(maximum(x, -3.4e39), 3.4e39)", x), [1, -INF, INF, NAN])
+    assert_values(values("z = clamp(x, -3.4e39, 3.4e39)", x), [1, -INF, INF, NAN])
+
+
+def test_a_choice_has_infinity_for_one_side() -> None:
+    x = torch.tensor([1.0, -1, NAN])
+    assert_values(values("z = where(x > 0, x, -inf)", x), [1, -INF, -INF])
+    assert_values(values("z = x if x > 0 else -inf", x), [1, -INF, -INF])
 
 
 def test_integers_wrap_as_torchs() -> None:
