@@ -35,7 +35,7 @@ class Rates:
     """The model's constants for one target, in cycles and bytes per cycle."""
 
     load_hit: float
-    load_handover: float
+    load_queued: float
     load_port: float
     load_miss: float
     load_miss_burst: float
@@ -44,6 +44,7 @@ class Rates:
     store_burst: float
     store_port: float
     copy_gap: float
+    sync: float
     turnaround: float
     bank_stall: float
 
@@ -52,10 +53,11 @@ class Rates:
 class Shares:
     """One core's part of the chip's bandwidths over time, in bytes per cycle.
 
-    `l2` is for each direction; HBM serves loads at `hbm_read` and write-backs at `hbm_write`, in turn.
+    HBM serves loads at `hbm_read` and write-backs at `hbm_write`, in turn.
     """
 
-    l2: Rate
+    l2_read: Rate
+    l2_write: Rate
     hbm_read: Rate
     hbm_write: Rate
 

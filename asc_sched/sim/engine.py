@@ -49,7 +49,7 @@ class Clock:
         self.s_busy = 0.0
         self.s_slack = _NEVER
         self.v, self.mte2, self.mte3 = Lane(), Lane(), Lane()
-        self.l2_read, self.l2_write = Share(shares.l2), Share(shares.l2)
+        self.l2_read, self.l2_write = Share(shares.l2_read), Share(shares.l2_write)
         self.hbm = MixedShare(shares.hbm_read, shares.hbm_write, rates.turnaround)
         self.hbm_write = Share(shares.hbm_write)
         self.flags: dict[tuple[Pipe, Pipe, int], float] = {}
@@ -78,6 +78,13 @@ class Clock:
             self.s_slack = ahead
         return other if ahead >= 0 else self.s
 
+    def _queued(self, free: float, most: float) -> float:
+        """How long an instruction has been waiting in the queue of a pipe that is free at `free`, at most `most`."""
+        ahead = free - self.s
+        if ahead - most < self.s_slack:
+            self.s_slack = ahead - most
+        return min(max(ahead, 0.0), most)
+
     # -- instructions ------------------------------------------------------------------------------------------
     def vector(self, cycles: float, name: str, loc: Loc) -> None:
         """A vector instruction."""
@@ -97,8 +104,9 @@ class Clock:
     def load(self, copy: Load) -> None:
         """A copy from GM to UB."""
         lane, rates = self.mte2, self.rates
-        start = self._after_s(lane.free)
         misses = copy.misses and not any(self.iteration[d] for d in copy.reuse)
+        saved = 0.0 if misses else self._queued(lane.free, rates.load_queued)
+        start = self._after_s(lane.free)
         if misses:
             start = self._after_stores(start)
             # Another DRAM stream than the last load's: its latency isn't hidden behind that.
@@ -110,21 +118,23 @@ class Clock:
             end = max(end, lane.limit, self.hbm.take(ready, copy.hbm))
             self.hbm_bytes += copy.nbytes
         else:
-            ready = max(start + rates.load_hit, lane.data)
-            end = max(start + rates.load_hit, lane.data + rates.copy_gap) + copy.port / rates.load_port
+            ready = max(start + rates.load_hit - saved, lane.data)
+            end = max(start + rates.load_hit - saved, lane.data + rates.copy_gap) + copy.wire / rates.load_port
         end = max(end, self.l2_read.take(ready, copy.wire), lane.done)
-        end += self._bank_stall(copy.bank, start, end)
+        stall = self._bank_stall(copy.bank, start, end)
+        end += stall
+        if misses:
+            self.hbm.hold(stall)
         lane.free = start + rates.copy_gap
         lane.data = end
-        lane.occupy(start if misses or start < lane.done else start + rates.load_handover, end)
+        lane.occupy(start, end)
         self.bytes_read += copy.nbytes
         if self.sink is not None:
             self.sink(Pipe.MTE2, copy.name, copy.loc, start, end)
 
     def _after_stores(self, start: float) -> float:
-        """When a load from HBM can start: not while the core's earlier stores drain, and a turn-around after them."""
-        drained = max((t.taken for t in self.stores if t.begin <= start), default=0.0)
-        return drained + min(self.rates.turnaround, drained - start) if drained > start else start
+        """When a load from HBM can start: not while what the core stored earlier is being written back."""
+        return max(start, *(t.taken for t in self.stores if t.begin <= start), 0.0)
 
     def _bank_stall(self, bank: int, start: float, end: float) -> float:
         """Cycles that a load loses to stores that read the UB bank it writes to."""
@@ -161,15 +171,16 @@ class Clock:
         if pipe is Pipe.S:
             return self.s
         lane = self.lane(pipe)
-        lane.free = max(lane.free, lane.done)
-        return self._after_s(lane.free)
+        done = max(lane.free, lane.done)
+        lane.free = done + self.rates.sync if pipe is not Pipe.V else done
+        return self._after_s(done)
 
     def _wait(self, pipe: Pipe, until: float) -> None:
         if pipe is Pipe.S:
             self.s = self._after_s(until)
             return
         lane = self.lane(pipe)
-        lane.free = max(lane.free, until)
+        lane.free = max(lane.free, until) + (self.rates.sync if pipe is not Pipe.V else 0.0)
 
     def set_flag(self, src: Pipe, dst: Pipe, event: int) -> None:
         self.flags[src, dst, event] = self._set(src)
@@ -187,7 +198,8 @@ class Clock:
         self.drained[key] = self._set(drain)
 
     def alloc(self, key: tuple[int, int], fill: Pipe) -> None:
-        self._wait(fill, self.drained.get(key, 0.0))
+        if key in self.drained:
+            self._wait(fill, self.drained[key])
 
     def barrier(self, pipe: Pipe | None) -> None:
         """`PipeBarrier`: later instructions of a pipe wait for its earlier ones; of all pipes, for all."""
@@ -258,7 +270,7 @@ class Clock:
         if slower < -scale and self.s_slack < 0:
             return 0
         if slower > scale:
-            left = min(left, int(self.s_slack / slower) - 1)
+            left = min(left, int(min(self.s_slack / slower, left + 1.0)) - 1)  # the slack may be infinite
         for change in self.hbm.rate.until:  # not into a change of rates
             if change > self.end - 2 * pace:
                 left = min(left, int((change - self.end) / max(pace, 1e-9)) - 2)
@@ -279,7 +291,7 @@ class Clock:
         for lane in (self.v, self.mte2, self.mte3):
             out += (lane.free, lane.done, lane.data, lane.limit)
         for share in self._shares():
-            out += share.state()
+            out += share.clocks()
         for span in self.stores:
             out += (span.begin, span.end, span.taken)
         out += self.flags.values()
@@ -287,6 +299,8 @@ class Clock:
         out += self.drained.values()
         out += (self.s_busy, self.v.busy, self.mte2.busy, self.mte3.busy)
         out += (self.bytes_read, self.bytes_written, self.hbm_bytes)
+        for share in self._shares():
+            out += share.counters()
         return out
 
     def _advance(self, deltas: list[float]) -> None:
@@ -299,7 +313,7 @@ class Clock:
             lane.data += next(it)
             lane.limit += next(it)
         for share in self._shares():
-            share.advance([next(it) for _ in share.state()])
+            share.advance(it)
         self.stores = [
             Span(t.bank, t.begin + next(it), t.end + next(it), t.taken + next(it), t.stall) for t in self.stores
         ]
@@ -314,8 +328,10 @@ class Clock:
         self.bytes_read += next(it)
         self.bytes_written += next(it)
         self.hbm_bytes += next(it)
+        for share in self._shares():
+            share.count(it)
 
 
 #: The counters at the end of `_state`.
-_COUNTERS = 7
+_COUNTERS = 15
 _NEVER = float("inf")

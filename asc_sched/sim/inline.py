@@ -313,9 +313,7 @@ class _Call:
 
         def step(env: Env, core: Core) -> None:
             check(core)
-            masked: Masked = mask_of(
-                core, name, [mask.get(env)], repeat.get(env) & 0xFF, lanes, found, set_mask, loc
-            )
+            masked: Masked = mask_of(core, name, [mask.get(env)], repeat.get(env) & 0xFF, lanes, found, set_mask, loc)
             tensors = tuple(s.get(env) for s in sources)
             core.vector_repeat(instruction, dst.get(env), tensors, masked, loc, get_scalar(env), mode)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -11,7 +11,7 @@ from asc_sched.errors import ArgumentError
 from asc_sched.sim.compiled import Rates, Shares, Sink, Step
 from asc_sched.sim.engine import Clock
 from asc_sched.sim.outline import CoreGroup, shape
-from asc_sched.sim.share import Rate
+from asc_sched.sim.share import Rate, Share
 from asc_sched.sim.steps import Compiler, rates_of
 from asc_sched.sim.traffic import L2_STATES, Traffic, analyse
 from asc_sched.target import Target
@@ -20,9 +20,43 @@ from asc_sched.target.timing import TimingConstants
 #: Cores that finish within this part of the run of each other are taken to finish together.
 _SAME_END = 0.003
 _MAX_STAGES = 8
+#: A launch is worked out again until its time changes by less than this part, at most so often.
+_SAME_TIME = 0.001
+_MAX_ROUNDS = 8
 
 #: Ranges of cores: (first, how many).
 Cores: TypeAlias = "tuple[tuple[int, int], ...]"
+
+
+@attrs.frozen
+class Demand:
+    """How much of the time a core draws on L2 (reading, writing) and on HBM: its part of the cores that do so at once.
+
+    Cores start together, so at first all want the same at the same moment, and get out of step over their tiles. From
+    then on a core shares a bandwidth with those of the others that want it at the same moment. `l2_mixed`: by how much
+    L2 is slower for serving loads and stores at once.
+    """
+
+    l2_read: float = 1.0
+    l2_write: float = 1.0
+    hbm: float = 1.0
+    l2_mixed: float = 1.0
+
+    def after(self, found: Demand, earlier: tuple[Demand, Demand] | None) -> Demand:
+        """A guess of the demand that brings itself about, when this one brought about `found` (and before it the
+        first of `earlier` the second): where the straight line through both pairs meets it."""
+        if earlier is None:
+            return found
+        pairs = (attrs.astuple(d) for d in (*earlier, self, found))
+        guess = Demand(*(_meets_itself(*values) for values in zip(*pairs, strict=True)))
+        return attrs.evolve(guess, l2_mixed=found.l2_mixed)
+
+
+def _meets_itself(x0: float, y0: float, x1: float, y1: float) -> float:
+    if abs(x1 - x0) < 1e-9:
+        return y1
+    slope = max(-4.0, min(0.8, (y1 - y0) / (x1 - x0)))
+    return min(1.0, max(0.0, x1 + (y1 - x1) / (1 - slope)))
 
 
 @attrs.frozen
@@ -38,6 +72,9 @@ class Run:
     @property
     def end(self) -> float:
         return self.clock.end
+
+
+_ALL = Demand()
 
 
 class Launch:
@@ -60,6 +97,7 @@ class Launch:
         self.groups, self.members = _merge(groups, target)
         self.target = target
         self.constants = constants
+        self.is_cold = l2 == "cold"
         self.cores = sum(g.cores for g in groups)
         self.concurrent = min(self.cores, target.vector_cores)
         self.traffic: Traffic = analyse(groups, arg_bytes, target, l2)
@@ -70,33 +108,87 @@ class Launch:
     def clock(self, shares: Shares, sink: Sink | None = None) -> Clock:
         """A core's clock at the start of the launch."""
         clock = Clock(self.rates, shares, sink)
+        clock.s = self.start_cycles
         clock.v.free = clock.v.done = clock.v.busy = self.constants.vector_init_cycles
         return clock
 
-    def shares(self, ends: Sequence[tuple[float, int]]) -> Shares:
+    @property
+    def start_cycles(self) -> float:
+        """What a core waits before its first instruction: in a first launch for its instructions."""
+        return self.constants.cold_start_us * self.target.clock_mhz if self.is_cold else 0.0
+
+    def shares(self, ends: Sequence[tuple[float, int]], demand: Demand = _ALL) -> Shares:
         """A core's shares when `ends` lists (cycle, cores still running from then on) after the start."""
         counts = (self.concurrent, *(n for _, n in ends))
         until = tuple(t for t, _ in ends)
         per_cycle = 1 / (self.target.clock_mhz * 1e6)
-        hbm = self.target.hbm_bytes_per_s * per_cycle
+        target, constants = self.target, self.constants
+        hbm, l2 = target.hbm_bytes_per_s, target.l2_bytes_per_s / demand.l2_mixed
 
-        def rate(total: float) -> Rate:
-            return Rate(tuple(total / max(1, n) for n in counts), until)
+        def rate(total: float, wanted: float) -> Rate:
+            return Rate(tuple(total * per_cycle / (1 + max(0, n - 1) * wanted) for n in counts), until)
 
         return Shares(
-            l2=rate(self.target.l2_bytes_per_s * per_cycle),
-            hbm_read=rate(hbm * self.constants.hbm_read_efficiency),
-            hbm_write=rate(hbm * self.constants.hbm_write_efficiency),
+            l2_read=rate(l2, demand.l2_read),
+            l2_write=rate(l2, demand.l2_write),
+            hbm_read=rate(hbm * constants.hbm_read_efficiency, demand.hbm),
+            hbm_write=rate(hbm * constants.hbm_write_efficiency, demand.hbm),
         )
 
     def run(self, skip: bool = True) -> list[Run]:
+        """Runs every group against the shares of bandwidth that follow from what all of them want."""
+        demand, earlier, time = _ALL, None, 0.0
+        for _ in range(_MAX_ROUNDS):
+            runs = self._runs(demand, skip)
+            last, time = time, max((r.end for r in runs), default=0.0)
+            if abs(time - last) <= _SAME_TIME * time:
+                break
+            found = self._demand(runs, demand)
+            if found == demand:
+                break
+            demand, earlier = demand.after(found, earlier), (demand, found)
+        return runs
+
+    def spread(self, run: Run) -> float:
+        """By how much the slowest core of a kind takes longer than the mean: HBM doesn't serve all alike."""
+        time = run.end - self.start_cycles
+        return self.constants.hbm_spread * min(1.0, run.clock.hbm.busy / time) if self.cores > 1 and time > 0 else 0.0
+
+    def _demand(self, runs: Sequence[Run], before: Demand) -> Demand:
+        """What the cores of a run drew on, averaged over them."""
+        if self.concurrent < 2:
+            return _ALL
+
+        time = sum((r.end - self.start_cycles) * r.group.cores for r in runs)
+
+        def part(pick: Callable[[Clock], Share]) -> float:
+            shares = [(pick(r.clock), r.group.cores) for r in runs]
+            busy = min(1.0, sum(s.busy * cores for s, cores in shares) / time)
+            turns = sum(s.turns * cores for s, cores in shares) / self.cores
+            return 1 - (1 - busy) * (1 - self._in_step(1 - busy, turns)) * self.constants.idle_filled
+
+        l2_read, l2_write = part(lambda c: c.l2_read), part(lambda c: c.l2_write)
+        moved = sum((r.clock.bytes_read + r.clock.bytes_written) * r.group.cores for r in runs)
+        seconds = (max(r.end for r in runs) - self.start_cycles) / (self.target.clock_mhz * 1e6)
+        reached = moved / seconds * self.concurrent / self.cores
+        mixed = max(1.0, before.l2_mixed * reached / self.target.l2_mixed_bytes_per_s)
+        return Demand(l2_read, l2_write, part(lambda c: c.hbm), mixed)
+
+    def _in_step(self, pause: float, turns: float) -> float:
+        """The part of a run in which all cores pause at the same time, in pauses of that part of the time.
+
+        They start together, and each turn moves the fastest and the slowest apart by `hbm_spread` of it.
+        """
+        return min(1.0, pause / max(1e-9, self.constants.hbm_spread * turns))
+
+    def _runs(self, demand: Demand, skip: bool) -> list[Run]:
         """Runs every group; groups that outlast others get their share of the bandwidth from then on."""
         final: list[Run] = []
         left = list(range(len(self.groups)))
         ends: list[tuple[float, int]] = []
         running = self.concurrent
         while left:
-            runs = {i: self._run(i, ends, skip) for i in left}
+            runs = {i: self._run(i, self.shares(ends, demand), skip) for i in left}
             first = min(r.end for r in runs.values())
             last = max(r.end for r in runs.values())
             cut = last if last - first <= _SAME_END * last or len(ends) >= _MAX_STAGES else first * (1 + _SAME_END)
@@ -107,8 +199,7 @@ class Launch:
             ends.append((max(runs[i].end for i in done), running))
         return final
 
-    def _run(self, index: int, ends: Sequence[tuple[float, int]], skip: bool) -> Run:
-        shares = self.shares(ends)
+    def _run(self, index: int, shares: Shares, skip: bool) -> Run:
         clock = self.clock(shares)
         clock.run(self.steps[index], skip)
         return Run(self.groups[index], self.members[index], self.steps[index], shares, clock)

@@ -13,10 +13,12 @@ from typing import Any, TypeAlias
 import attrs
 
 from asc_sched.sim import dtypes, errors, scalar
+from asc_sched.sim.affine import Undecided
 from asc_sched.sim.core import Core
 from asc_sched.sim.dtypes import DType
 from asc_sched.sim.ir import Block, Func, Op
 from asc_sched.sim.stream import Loc
+from asc_sched.sim.values import Unknown
 
 Env: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Env, Core], None]
@@ -122,7 +124,7 @@ class _Compiler:
         if name in _FREE:
             return None, 0
         if name.startswith(("arith.", "emitc.")):
-            return _scalar(op), 1
+            return (_deferred(op, _scalar(op)) if self._counting else _scalar(op)), 1
         if name.startswith("scf."):
             return self._control(op), 0
         if op.attrs.get("selMode") in (1, 2) or (name == "emitasc.verbatim" and "VSEL_TENSOR" in op.words[0]):
@@ -308,6 +310,27 @@ def _scalar(op: Op) -> Step:
         env[out] = fn(env[a], env[b])
 
     return binary
+
+
+def _deferred(op: Op, step: Step) -> Step:
+    """Scalar code where only the instruction stream is asked for: values that nobody has are handed on, and a float
+    that differs between iterations has none. Whoever has to know one raises its error."""
+    operands, out = op.operands, op.results[0] if op.results else -1
+    has_float = any(t in dtypes.BY_IR and dtypes.BY_IR[t].is_float for t in op.types)
+
+    def deferred(env: Env, core: Core) -> None:
+        for i in operands:
+            if isinstance(env[i], Unknown):
+                env[out] = env[i]
+                return
+        try:
+            step(env, core)
+        except Undecided as question:
+            if not has_float:
+                raise
+            env[out] = Unknown(question)
+
+    return deferred
 
 
 _CAN_FAIL = frozenset(

@@ -34,7 +34,6 @@ class Masked(NamedTuple):
     total: int | None
     strides: tuple[Stride, ...]
 
-
     def lanes(self, size: int) -> int:
         """Elements of a repeat, where the widest operand has `size` bytes."""
         return REPEAT_BYTES // size

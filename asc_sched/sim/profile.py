@@ -73,7 +73,7 @@ def summarise(launch: Launch, runs: Sequence[Run], core_num: int, l2: str) -> Ti
     us = 1 / target.clock_mhz
     cores = launch.cores
     waves = -(-cores // target.vector_cores)
-    core_us = max(r.end for r in runs) * us * waves
+    core_us = max(r.end * (1 + launch.spread(r)) for r in runs) * us * waves
     mean = sum(r.end * r.group.cores for r in runs) / cores
     busy = [sum(value * r.group.cores for r in runs for value in (_busy(r, pipe),)) / cores for pipe in PIPES]
     pipes = {p: PipeTime(b * us, b / mean if mean else 0.0) for p, b in zip(PIPES, busy, strict=True)}
@@ -81,7 +81,7 @@ def summarise(launch: Launch, runs: Sequence[Run], core_num: int, l2: str) -> Ti
     task_us = launch_us + core_us
     moved = launch.traffic.bytes_read + launch.traffic.bytes_written
     hbm = round(sum(r.clock.hbm_bytes * r.group.cores for r in runs))
-    init = sum(_init_cycles(launch, r) * r.group.cores for r in runs) / cores
+    init = launch.start_cycles + sum(_init_cycles(launch, r) * r.group.cores for r in runs) / cores
     bound_us, bound_by = bound(launch)
     pipe, why = _explain(launch, runs, pipes, task_us, launch_us, init * us, hbm / core_us if core_us else 0.0)
     return Timing(
@@ -139,13 +139,12 @@ def bound(launch: Launch) -> tuple[float, str]:
     target, constants, traffic = launch.target, launch.constants, launch.traffic
     read = sum(a.read_extent for a in traffic.args)
     written = sum(a.written_extent for a in traffic.args)
-    l2_us = (read + written) / target.l2_bytes_per_s * 1e6
-    line = target.gm_line_bytes
-    wire = (line + constants.line_overhead_bytes) / line / target.hbm_bytes_per_s * 1e6
+    l2_us = max(max(read, written) / target.l2_bytes_per_s, (read + written) / target.l2_mixed_bytes_per_s) * 1e6
     hbm_us = 0.0
     if not traffic.resident:
         over = max(0, written - target.l2_bytes)
-        hbm_us = wire * (read / constants.hbm_read_efficiency + over / constants.hbm_write_efficiency)
+        hbm_s = read / constants.hbm_read_efficiency + over / constants.hbm_write_efficiency
+        hbm_us = hbm_s / target.hbm_bytes_per_s * 1e6
     cycles = sum(
         ideal_cycles(r.name, r.dst.dtype, tuple(s.dtype for s in r.srcs), r.count) * times * group.cores
         for group in launch.groups

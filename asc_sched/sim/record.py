@@ -196,8 +196,8 @@ class RecordingCore(Core):
         return self._unknown(loc, "get_value reads UB")
 
     def _unknown(self, loc: Loc, what: str) -> Unknown:
-        """A value that nobody has; an error as soon as the kernel's own code looks at it."""
-        text = f"{loc}: {what} and the kernel computes with it; without tensors its value isn't known"
+        """A value that nobody has; an error as soon as what the kernel does depends on it."""
+        text = f"{loc}: {what} and what the kernel does depends on it; without tensors its value isn't known"
         return Unknown(errors.StreamDataError(text, loc, self.number, tuple(self.tile)))
 
     def global_set(self, tensor: GlobalTensor, index: int, value: Any, loc: Loc) -> None:

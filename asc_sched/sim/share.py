@@ -1,10 +1,11 @@
 """A core's share of a bandwidth that all cores draw on (HBM, L2), as a server that transfers bytes one by one.
 
-All cores of a launch start together and do the same, so they want the chip's bandwidth at the same moments: each gets
-an equal part of it, also while others compute. When cores finish, the rest get more (`Rate` steps).
+Which part of it a core gets, `launch` decides. When cores finish, the rest get more (`Rate` steps).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import attrs
 
@@ -31,33 +32,61 @@ class Rate:
 
 
 class Share:
-    """One core's share of one direction of traffic, served in the order it is asked for."""
+    """One core's share of one direction of traffic, served in the order it is asked for.
 
-    __slots__ = ("free", "rate")
+    `busy` are the cycles of transfer, `turns` how often it begins again after a pause.
+    """
+
+    __slots__ = ("busy", "free", "rate", "turns")
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate
         self.free = 0.0
+        self.busy = 0.0
+        self.turns = 0.0
 
     def take(self, ready: float, nbytes: float) -> float:
         """Serves `nbytes` that can flow from cycle `ready` on; when they are through."""
-        self.free = self.rate.finish(max(ready, self.free), nbytes)
+        return self._serve(self.rate, ready, nbytes)
+
+    def _serve(self, rate: Rate, ready: float, nbytes: float) -> float:
+        start = self.free
+        if ready > start:
+            start = ready
+            self.turns += 1
+        self.free = rate.finish(start, nbytes)
+        self.busy += self.free - start
         return self.free
 
-    def state(self) -> list[float]:
+    def hold(self, cycles: float) -> None:
+        """The last transfer took so much longer for a reason of the core's own."""
+        self.free += cycles
+        self.busy += cycles
+
+    def clocks(self) -> list[float]:
         """All clocks of the share, for steady-state detection."""
         return [self.free]
 
-    def advance(self, deltas: list[float]) -> None:
-        """Moves all clocks, in the order of `state`."""
-        self.free += deltas[0]
+    def counters(self) -> tuple[float, float]:
+        """What grows by the same in every steady iteration."""
+        return self.busy, self.turns
+
+    def advance(self, clocks: Iterator[float]) -> None:
+        """Moves all clocks, in the order of `clocks`."""
+        self.free += next(clocks)
+
+    def count(self, counters: Iterator[float]) -> None:
+        """Adds to all counters, in the order of `counters`."""
+        self.busy += next(counters)
+        self.turns += next(counters)
 
 
 class MixedShare(Share):
     """A core's share of a memory that serves loads and write-backs in turn, each at its own rate.
 
     Write-backs go on while the core does other things: they are kept in `pending`, by the cycle they begin, until a
-    load meets them. A load that is under way when one begins is held up by it, and by the turn to writing and back.
+    load meets them. A load that is under way when one begins is held up by it. Turning to writing and back costs as
+    much as `turnaround` bytes more, at most as many as are written.
     """
 
     __slots__ = ("pending", "turnaround", "write_rate")
@@ -75,7 +104,7 @@ class MixedShare(Share):
             self._write(*self.pending.pop(0))
 
     def _write(self, at: float, nbytes: float) -> None:
-        self.free = self.write_rate.finish(max(at, self.free), nbytes)
+        self._serve(self.write_rate, at, nbytes + min(nbytes, self.turnaround))
 
     def take(self, ready: float, nbytes: float) -> float:
         while self.pending and self.pending[0][0] <= ready:
@@ -83,12 +112,11 @@ class MixedShare(Share):
         super().take(ready, nbytes)
         while self.pending and self.pending[0][0] < self.free:
             self._write(*self.pending.pop(0))
-            self.free += 2 * self.turnaround
         return self.free
 
-    def state(self) -> list[float]:
-        return [self.free, *(at for at, _ in self.pending)]
+    def clocks(self) -> list[float]:
+        return [*super().clocks(), *(at for at, _ in self.pending)]
 
-    def advance(self, deltas: list[float]) -> None:
-        self.free += deltas[0]
-        self.pending = [(at + d, n) for (at, n), d in zip(self.pending, deltas[1:], strict=True)]
+    def advance(self, clocks: Iterator[float]) -> None:
+        super().advance(clocks)
+        self.pending = [(at + next(clocks), n) for at, n in self.pending]

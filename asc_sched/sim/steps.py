@@ -19,7 +19,7 @@ from asc_sched.sim.stream import (
     Record,
     ScalarWork,
 )
-from asc_sched.sim.traffic import Traffic, iteration_bytes, lines_of, reuse_levels
+from asc_sched.sim.traffic import Lines, Traffic, iteration_bytes, lines_of, reuse_levels
 from asc_sched.target import Target
 from asc_sched.target.costs import vector_cycles
 from asc_sched.target.timing import TimingConstants
@@ -33,7 +33,7 @@ def rates_of(target: Target, constants: TimingConstants) -> Rates:
     per_ns = target.clock_mhz / 1000
     return Rates(
         load_hit=constants.load_hit_ns * per_ns,
-        load_handover=constants.load_handover_ns * per_ns,
+        load_queued=constants.load_queued_ns * per_ns,
         load_port=constants.load_bytes_per_cycle,
         load_miss=constants.load_miss_ns * per_ns,
         load_miss_burst=constants.load_miss_burst_gbps / per_ns,
@@ -42,7 +42,8 @@ def rates_of(target: Target, constants: TimingConstants) -> Rates:
         store_burst=constants.store_burst_bytes_per_cycle,
         store_port=constants.store_bytes_per_cycle,
         copy_gap=constants.copy_gap_cycles,
-        turnaround=constants.hbm_turnaround_ns * per_ns,
+        sync=constants.copy_sync_cycles,
+        turnaround=constants.hbm_turnaround_bytes,
         bank_stall=constants.bank_stall_cycles / target.block_bytes,
     )
 
@@ -133,6 +134,8 @@ class Compiler:
         constants, gm = self._constants, record.gm
         issue = constants.copy_issue_cycles
         lines = lines_of(record, self._loops, self._target)
+        if gm.bypass:  # only L2 fetches whole lines
+            lines = Lines(lines.lines - lines.extra, 0.0)
         port = gm.nbytes + lines.extra * self._target.gm_line_bytes
         wire = port + lines.lines * constants.line_overhead_bytes
         name, loc, bank = record.name, record.loc, record.ub.addr >> UB_BANK_BITS

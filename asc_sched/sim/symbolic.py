@@ -25,7 +25,7 @@ from asc_sched.sim.outline import CoreGroup, Node, Repeat, moved
 from asc_sched.sim.patterns import CopyPlan, Masked
 from asc_sched.sim.record import RecordingCore
 from asc_sched.sim.stream import Loc, Pipe, ScalarWork
-from asc_sched.sim.values import GlobalTensor, LocalTensor
+from asc_sched.sim.values import GlobalTensor, LocalTensor, Unknown
 from asc_sched.target import Target
 
 #: A loop whose queues, flags and carried values don't repeat after so many iterations is taken one by one.
@@ -233,7 +233,8 @@ class _Interpreter:
             env[arg] = env[value]
 
     def _state(self, loop: Loop, env: Env) -> tuple[Any, ...]:
-        return self._core.fingerprint(), tuple(env[arg] for arg in loop.carried)
+        carried = (env[arg] for arg in loop.carried)
+        return self._core.fingerprint(), tuple(None if isinstance(value, Unknown) else value for value in carried)
 
 
 def outlines(

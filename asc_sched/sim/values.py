@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from asc_sched.sim.dtypes import DType
 
 if TYPE_CHECKING:
-    from asc_sched.sim.errors import StreamDataError
     from asc_sched.sim.queues import Buffer
 
 
@@ -51,15 +50,18 @@ class GlobalTensor:
 
 
 class Unknown:
-    """A scalar whose value depends on tensor data, where there are no tensors. May be handed on, not looked at."""
+    """A scalar that has no value where only the instruction stream is asked for: it depends on tensor data, or is a
+    float that differs between iterations interpreted at once. It may be computed with and handed on; `error` is raised
+    by whoever has to know it.
+    """
 
-    __slots__ = ("_error",)
+    __slots__ = ("error",)
 
-    def __init__(self, error: StreamDataError) -> None:
-        self._error = error
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
     def _look(self, *_: Any) -> NoReturn:
-        raise self._error
+        raise self.error
 
     __bool__ = __int__ = __float__ = __index__ = __neg__ = __abs__ = __invert__ = _look  # type: ignore[assignment]
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _look

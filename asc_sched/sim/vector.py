@@ -97,9 +97,7 @@ def _scalar_getter(shape: Shape) -> Callable[[Env], Any]:
     return lambda env: fit(env[number])
 
 
-def signature_check(
-    instruction: Instruction, signature: tuple[str, ...], mode: int, op: Op
-) -> Callable[[Core], None]:
+def signature_check(instruction: Instruction, signature: tuple[str, ...], mode: int, op: Op) -> Callable[[Core], None]:
     """Reports at run time that A2 doesn't have this call (nothing when it has)."""
     text = instruction.complaint(signature, mode)
     if text is None:

@@ -84,7 +84,7 @@ COSTS: Mapping[str, Mapping[str, Cost]] = {
     "AddDeqRelu": _same(22, 1, "as AddRelu", True),
     "MulCast": _same(23, 1, "msKPP vmulconv; startup as Mul", True),
     "Div": _same(29, 4, "msKPP and PTO 4 per repeat; ATT startup"),
-    "MulAddDst": _same(22, 6, "msKPP vmla"),
+    "MulAddDst": {"": Cost(22, 6, "msKPP vmla"), "float<-half": Cost(22, 2.5, "msKPP vmla: 5 per 256 bytes of half")},
     "FusedMulAdd": _same(22, 6, "msKPP vmadd"),
     "FusedMulAddRelu": _same(22, 6, "msKPP vmaddrelu"),
     "Select": _same(45, 1, "ATT startup; per repeat msKPP vsel (2 with conflict)", True),
@@ -112,7 +112,7 @@ COSTS: Mapping[str, Mapping[str, Cost]] = {
     "Cast": {
         "": Cost(20, 1, "ATT, msKPP vconv"),
         "half<-float": Cost(20, 0.56, "ATT"),
-        "half<-uint8_t": Cost(46, 0.65, "ATT"),
+        "half<-uint8_t": Cost(46, 1.3, "ATT"),
     },
     "CastDeq": _same(20, 1, "as Cast"),
     "Copy": _same(13, 1, "ATT"),

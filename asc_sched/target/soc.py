@@ -33,6 +33,7 @@ class Target:
     l2_bytes: int
     hbm_bytes_per_s: float
     l2_bytes_per_s: float = 5.2e12
+    l2_mixed_bytes_per_s: float = 7e12
     ub_bytes: int = 192 * KIB
     max_queue_buffers: int = 8
     max_pipe_buffers: int = 64

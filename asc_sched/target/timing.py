@@ -50,8 +50,8 @@ class TimingConstants:
 
     # -- copies, one core --------------------------------------------------------------------------------------
     load_hit_ns: float = _constant(107.0, "ns", "msKPP GM_TO_UB_910b3 (L2 hits)", "GM_TO_UB_910b3")
-    load_handover_ns: float = _constant(
-        30.0, "ns", "TQue runs: part of a load's latency in which msprof doesn't count MTE2 as busy", "relu, mul"
+    load_queued_ns: float = _constant(
+        30.0, "ns", "TQue runs: what a load's latency is shorter by when it waits in MTE2's queue already", "relu, mul"
     )
     load_bytes_per_cycle: float = _constant(128.0, "bytes/cycle", "msKPP GM_TO_UB_910b3", "GM_TO_UB_910b3")
     load_miss_ns: float = _constant(130.0, "ns", "msKPP GM_TO_UB_910b1 (L2 misses)", "GM_TO_UB_910b1")
@@ -60,20 +60,29 @@ class TimingConstants:
     store_ns: float = _constant(78.0, "ns", "msKPP UB_TO_GM_910b1", "UB_TO_GM_910b1")
     store_burst_bytes_per_cycle: float = _constant(92.0, "bytes/cycle", "msKPP UB_TO_GM_910b1", "UB_TO_GM_910b1")
     store_bytes_per_cycle: float = _constant(64.0, "bytes/cycle", "ini ub_to_l2_rate and ub_to_ddr_rate")
+    copy_sync_cycles: float = _constant(
+        8.0,
+        "cycles",
+        "TQue runs: MTE2's and MTE3's time per tile beyond their copies, per queue operation",
+        "relu, mul",
+    )
     copy_gap_cycles: float = _constant(
         19.1, "cycles", "ADK data_copy scenario 1: 20.6 per 128-byte copy less its transfer", "data_copy scenario 1"
     )
 
     bank_stall_cycles: float = _constant(
-        0.093,
+        0.015,
         "cycles per 32 bytes stored",
-        "ADK Add case 5 over case 6: loads and stores meet in a UB bank only in the former",
-        "ratio of MTE2 times of Add cases 5 and 6",
+        "loads and stores meet in a UB bank in ADK Add case 5, not in case 6 (0.09), and in TQue runs of relu (0)",
+        "MTE2 times of Add cases 5 and 6, and of relu",
     )
 
     # -- chip --------------------------------------------------------------------------------------------------
     hbm_read_efficiency: float = _constant(
-        0.854, "of the nominal HBM bandwidth", "ADK data_copy scenario 3 (302 MB in 202.66 us)", "data_copy scenario 3"
+        0.862,
+        "of the nominal HBM bandwidth",
+        "ADK data_copy scenario 3 (302 MB in 202.66 us: 0.854), Add cases 5 and 6 (268 MB: 0.87 and 0.90)",
+        "data_copy scenario 3; Add cases 5 and 6 a little",
     )
     hbm_write_efficiency: float = _constant(
         0.67,
@@ -81,8 +90,23 @@ class TimingConstants:
         "ADK Add case 3: a store of 32 KB on each of 48 cores takes 1243 cycles, half of it is written back",
         "Add case 3, MTE3 time",
     )
-    hbm_turnaround_ns: float = _constant(
-        50.0, "ns", "ADK Add case 4: time per tile beyond its loads' and write-backs' own", "Add case 4"
+    hbm_turnaround_bytes: float = _constant(
+        4000.0, "bytes", "ADK Add case 4: time per tile beyond its loads' and write-backs' own", "Add case 4"
+    )
+    cold_start_us: float = _constant(
+        6.3,
+        "us",
+        "ADK data_copy scenarios 1 to 4: a core's time beyond that of MTE2 (first launch, instruction cache cold)",
+        "data_copy scenarios 1 to 3",
+    )
+    idle_filled: float = _constant(
+        0.9,
+        "of the pauses",
+        "ADK Add cases 3 and 4: one buffer is 1.7 % slower than two where HBM is the limit",
+        "the two",
+    )
+    hbm_spread: float = _constant(
+        0.02, "of the time", "ADK Add and data_copy: slowest core over the mean where HBM is the limit", "all of them"
     )
     line_overhead_bytes: float = _constant(
         16.0, "bytes per 512-byte line", "ADK data_copy scenario 2: 128-byte pieces", "data_copy scenario 2"

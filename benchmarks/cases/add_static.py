@@ -8,6 +8,41 @@ import asc
 
 
 @asc.jit
+def by_elements(
+    x: asc.GlobalAddress,
+    y: asc.GlobalAddress,
+    z: asc.GlobalAddress,
+    tiles: asc.ConstExpr[int],
+    tile_length: asc.ConstExpr[int],
+    second: asc.ConstExpr[int],
+    third: asc.ConstExpr[int],
+):
+    """Scalar code adds element by element."""
+    x_gm = asc.GlobalTensor()
+    y_gm = asc.GlobalTensor()
+    z_gm = asc.GlobalTensor()
+    x_gm.set_global_buffer(x)
+    y_gm.set_global_buffer(y)
+    z_gm.set_global_buffer(z)
+    x_local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, 0, tile_length)
+    y_local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, second, tile_length)
+    z_local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, third, tile_length)
+    for i in range(tiles):
+        at = asc.number(tile_length, asc.int64) * i
+        asc.data_copy(x_local, x_gm[at:], tile_length)
+        asc.data_copy(y_local, y_gm[at:], tile_length)
+        asc.set_flag(asc.HardEvent.MTE2_S, 0)
+        asc.wait_flag(asc.HardEvent.MTE2_S, 0)
+        for j in range(tile_length):
+            total = x_local.get_value(j).cast(asc.float32) + y_local.get_value(j).cast(asc.float32)
+            z_local.set_value(j, total.cast(asc.float16))
+        asc.set_flag(asc.HardEvent.S_MTE3, 0)
+        asc.wait_flag(asc.HardEvent.S_MTE3, 0)
+        asc.data_copy(z_gm[at:], z_local, tile_length)
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+
+
+@asc.jit
 def one_buffer(
     x: asc.GlobalAddress,
     y: asc.GlobalAddress,

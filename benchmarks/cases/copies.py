@@ -41,7 +41,7 @@ def load_one_by_one(x: asc.GlobalAddress, copy_length: int, copies: int):
     local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, 0, copy_length)
     for i in range(copies):
         asc.data_copy(local, x_gm[asc.number(1, asc.int64) * copy_length * i :], copy_length)
-        asc.pipe_barrier(asc.PipeID.PIPE_MTE2)
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
 
 
 @asc.jit
@@ -52,7 +52,7 @@ def store_one_by_one(z: asc.GlobalAddress, copy_length: int, copies: int):
     local = asc.LocalTensor(asc.float16, asc.TPosition.VECCALC, 0, copy_length)
     for i in range(copies):
         asc.data_copy(z_gm[asc.number(1, asc.int64) * copy_length * i :], local, copy_length)
-        asc.pipe_barrier(asc.PipeID.PIPE_MTE3)
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
 
 
 @asc.jit

@@ -70,9 +70,9 @@ def _add() -> list[Case]:
     fitted = {
         1: "order of loads that miss (two tensors), scalar issue",
         3: "hbm_write_efficiency (its MTE3 time)",
-        4: "hbm_turnaround_ns",
-        5: "bank_stall_cycles (MTE2 times of 5 and 6)",
-        6: "bank_stall_cycles (MTE2 times of 5 and 6)",
+        4: "hbm_turnaround_bytes",
+        5: "bank_stall_cycles, hbm_read_efficiency",
+        6: "bank_stall_cycles, hbm_read_efficiency",
     }
     found = []
     for number, (cores, tile) in enumerate(((1, 4096), (48, 4096), *[(48, 16384)] * 3, (48, 16256)), 1):
@@ -102,7 +102,9 @@ def _add() -> list[Case]:
                 fitted=fitted.get(number, ""),
             )
         )
-    return found
+    scalar = {"tiles": 8192 * 8192 // 4096, "tile_length": 4096, "second": 32768, "third": 65536}
+    fields = {"entry": "by_elements", "consts": scalar, "cores": 1, "fitted": "cost of element accesses"}
+    return [attrs.evolve(found[0], name="add8192_case0", **fields), *found]
 
 
 def _tque() -> list[Case]:
@@ -127,7 +129,7 @@ def _tque() -> list[Case]:
                     cores=m["cores"],
                     target=BOARD_1650,
                     l2="hot",
-                    fitted="" if op == "add" else "launch, TPipe and queue costs",
+                    fitted="" if op == "add" else "launch, TPipe, queue and flag costs",
                 )
             )
     return found
@@ -161,7 +163,7 @@ def _builtin() -> list[Case]:
 
 
 def _data_copy() -> list[Case]:
-    fitted = {1: "copy_gap_cycles", 2: "line_overhead_bytes", 3: "hbm_read_efficiency"}
+    fitted = {1: "copy_gap_cycles, cold_start_us", 2: "line_overhead_bytes", 3: "hbm_read_efficiency"}
     rows = {1: 1, 2: 64, 3: 64, 4: 64, 5: 64, 6: 64}
     columns = {1: 64, 2: 64, 3: 1024, 4: 1024, 5: 1024, 6: 1024}
     found = []

@@ -129,15 +129,16 @@ def test_arrays_are_not_touched() -> None:
 GM_VALUE = QUEUE.replace("asc.add(z_ub, x_in, y_in, count)", "{}")
 
 
-def test_a_scalar_from_gm_may_be_an_operand_but_decides_nothing() -> None:
-    operand = GM_VALUE.replace("{}", "asc.adds(z_ub, x_in, y_gm.get_value(0), count)")
-    assert [c.name for c in only(records(operand, 512), Compute)] == ["Adds"]
+def test_a_scalar_from_gm_may_be_computed_with_but_decides_nothing() -> None:
+    for scalar in ("y_gm.get_value(0)", "y_gm.get_value(0) * 2.0 + 1.0"):
+        operand = GM_VALUE.replace("{}", f"asc.adds(z_ub, x_in, {scalar}, count)")
+        assert [c.name for c in only(records(operand, 512), Compute)] == ["Adds"]
     for use in (
-        "asc.adds(z_ub, x_in, y_gm.get_value(0) + 1.0, count)",
         "if y_gm.get_value(0) > 0.0:\n            asc.adds(z_ub, x_in, 1.0, count)",
+        "asc.adds(z_ub, x_in, 1.0, y_gm.get_value(0).cast(asc.int32))",
     ):
         with pytest.raises(
-            errors.StreamDataError, match=rf"^{FILE}:\d+: get_value reads GM \(y\) and the kernel computes"
+            errors.StreamDataError, match=rf"^{FILE}:\d+: get_value reads GM \(y\) and what the kernel does depends on"
         ):
             records(GM_VALUE.replace("{}", use), 512)
 
