@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from asc_sched.kernel import Kernel
     from asc_sched.schedule import Schedule
     from asc_sched.target import Target
+    from asc_sched.tune.result import TuneResult
 
 MAX_AUTO_NAME = 48
 CALL_KEYWORDS = ("out", "backend")
@@ -86,6 +87,16 @@ class Op:
         from asc_sched.run.call import call_op
 
         return call_op(self, tensors, out, scalars)
+
+    def tune(self, shape: Any, dtype: Any = "float32", **options: Any) -> TuneResult:
+        """Search the best schedule at a size; later calls at that size use it. See `asc_sched.tune.tuner.tune`.
+
+        `options`: `target`, `space`, `backend` (the NPU if there is one, else the model, whose times are simulated),
+        `l2`, `budget_s`, `top`.
+        """
+        from asc_sched.tune.tuner import tune
+
+        return tune(self, shape, dtype, **options)
 
     def reference(self, *tensors: torch.Tensor, **scalars: Constant) -> tuple[torch.Tensor, ...]:
         """The results by torch on the CPU, one per output: what every kernel of this op is checked against."""

@@ -30,6 +30,8 @@ COMMANDS = {
     "show": "show",
     "ops": "ops",
     "profile": "profile",
+    "tune": "tune",
+    "tuned": "tuned",
     "sim": "sim",
     "doctor": "doctor",
     "twin": "twin",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from asc_sched.declare import Op
 from asc_sched.lang.infer import TypedGraph
 from asc_sched.schedule import Schedule
+from asc_sched.target import get_target
+from asc_sched.tune.choice import tuned_schedule
 
 NO_TUNER = "no tuned schedule was found; chosen by the rule of Schedule.auto"
 
@@ -28,5 +31,8 @@ def choose_schedule(
 
 
 def _tuned(op: Op, typed: TypedGraph, shape: tuple[int, ...] | None, target: str) -> Schedule | None:
-    """The stored winner for this op, size and target, or None."""
-    return None
+    """The stored or shipped winner for this op, size and target, or None."""
+    if shape is None:
+        return None
+    dtypes = tuple(typed.input_dtypes.values())
+    return tuned_schedule(op, (shape,) * len(dtypes), math.prod(shape), dtypes, get_target(target))

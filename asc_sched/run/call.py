@@ -18,6 +18,7 @@ from asc_sched.lang.dtypes import DType, get_dtype
 from asc_sched.lang.graph import Constant
 from asc_sched.lang.infer import TypedGraph, infer
 from asc_sched.lower import Arrangement, Geometry
+from asc_sched.lower.geometry import dense_strides
 from asc_sched.lower.tiles import ANY_SIZE, RowCountError
 from asc_sched.run.arguments import check_tensors
 from asc_sched.run.layout import arrange, spec_of
@@ -95,10 +96,33 @@ def _prepared(
     zero_dim = frozenset(n for n, (shape, _) in zip(op.inputs, inputs, strict=True) if not shape)
     typed = _typed(op, dtypes, zero_dim)
     geometry = call.arrangement.geometry
+    tuned = None if outs is not None else _tuned_kernel(op, dtypes, inputs, target)
+    if tuned is not None:
+        return tuned, None
     kernel = _kernel(op, typed, _any_size(geometry), target) if geometry.total_length else None
     if kernel is None:
         return _fixed_kernel(op, typed, call.arrangement, target), None
     return kernel, _cores(kernel, geometry)
+
+
+def _tuned_kernel(
+    op: Op, dtypes: tuple[DType, ...], inputs: tuple[Spec, ...], target: Target | None
+) -> Kernel | None:
+    """The kernel with the schedule that was tuned for exactly these contiguous tensors, if one was."""
+    from asc_sched.tune.choice import tuned_schedule
+
+    shape = inputs[0][0]
+    if any(s != shape or steps != dense_strides(shape) for s, steps in inputs) or not math.prod(shape):
+        return None
+    schedule = tuned_schedule(op, (shape,) * len(inputs), math.prod(shape), dtypes, target)
+    if schedule is None:
+        return None
+    return op.compile([shape] * len(inputs), list(dtypes), schedule=schedule, target=target)
+
+
+def forget_calls() -> None:
+    """Forget which kernels calls use: a search has found other schedules."""
+    _prepared.cache_clear()
 
 
 @lru_cache(maxsize=1024)

@@ -56,10 +56,10 @@ class Decision:
     tied: tuple[int, ...]
 
 
-def decide(samples: Sequence[Sample], schedules: Sequence[Schedule]) -> Decision:
-    """The fastest by median; among those within the noise of it, the simplest schedule."""
+def decide(samples: Sequence[Sample], schedules: Sequence[Schedule], tie: float = TIE) -> Decision:
+    """The fastest by median; among those within the noise of it (at least the share `tie`), the simplest schedule."""
     best = min(range(len(samples)), key=lambda i: (samples[i].median_us, schedules[i].sort_key))
-    reach = max(TIE * samples[best].median_us, samples[best].spread_us)
-    tied = [i for i, s in enumerate(samples) if s.median_us <= samples[best].median_us + max(reach, 0.0)]
+    reach = max(tie * samples[best].median_us, samples[best].spread_us)
+    tied = [i for i, s in enumerate(samples) if s.median_us <= samples[best].median_us + reach]
     winner = min(tied, key=lambda i: schedules[i].sort_key)
     return Decision(winner, tuple(tied))

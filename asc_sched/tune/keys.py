@@ -46,7 +46,7 @@ def problem(
     l2: str,
     versions: dict[str, str] | None = None,
 ) -> Problem:
-    """The key of tuning `op` at `shapes`. The op counts by its expression, so a changed one under an old name is new."""
+    """The key of tuning `op` at `shapes`. The op counts by its expression: a changed one under an old name is new."""
     family = {
         "expression": statements(op.graph),
         "inputs": op.inputs,

@@ -83,8 +83,8 @@ class TuneResult:
     def __str__(self) -> str:
         what = "simulated (model)" if self.backend == "model" else f"measured ({self.backend})"
         lines = [
-            f"{self.op} {'x'.join(map(str, self.shape)) or '()'} {', '.join(dict.fromkeys(self.dtypes))} on {self.target}: "
-            f"{self.task_us:.2f} us {what}, L2 {self.l2}",
+            f"{self.op} {'x'.join(map(str, self.shape)) or '()'} {', '.join(dict.fromkeys(self.dtypes))} "
+            f"on {self.target}: {self.task_us:.2f} us {what}, L2 {self.l2}",
             "",
             f"  schedule = {self.best!r}",
             "",

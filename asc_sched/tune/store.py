@@ -150,7 +150,7 @@ class Store:
 
     @contextlib.contextmanager
     def _guard(self) -> Iterator[None]:
-        """A broken database is set aside; a full or read-only disk is a warning. The result isn't lost to the caller."""
+        """A broken database is set aside, a full or read-only disk is a warning; the caller keeps its result."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -191,7 +191,7 @@ class Store:
             self.path.replace(aside)
             for tail in ("-wal", "-shm"):
                 self.path.with_name(self.path.name + tail).unlink(missing_ok=True)
-        _log.warning("tuning store %s is not usable (%s); set aside as %s, tuning starts anew", self.path, reason, aside)
+        _log.warning("tuning store %s is not usable (%s); set aside as %s, starting anew", self.path, reason, aside)
 
 
 def _measurement(schedule: str, task_us: Any, status: str, reason: str) -> Measurement | None:

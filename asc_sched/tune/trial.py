@@ -1,7 +1,7 @@
 """One candidate on a real backend, in a process of its own: checked first, then measured.
 
-A candidate may crash, hang or write where it shouldn't; none of that may reach the search or the user's data. Inputs are
-made here, outputs are poisoned and lie between canaries, inputs must be as they were afterwards.
+A candidate may crash, hang or write where it shouldn't; none of that may reach the search or the user's data. Inputs
+are made here, outputs are poisoned and lie between canaries, inputs must be as they were afterwards.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def run(argument: dict[str, Any]) -> dict[str, Any]:
         return {"status": "ok", "times_us": [float(t) for t in runner.measure(kernel, inputs, argument["repeats"])]}
     except AscSchedError as error:
         return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
-    except Exception as error:  # a driver or runtime may raise anything; it is this candidate's failure, not the search's
+    except Exception as error:  # a driver may raise anything; it is this candidate's failure, not the search's
         return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
 
 

@@ -13,24 +13,26 @@ from asc_sched.declare import Op
 from asc_sched.errors import TuningError, WorkerCrashError
 from asc_sched.lang.infer import infer
 from asc_sched.run.backend import decide as decide_backend
+from asc_sched.run.call import forget_calls
 from asc_sched.run.shapes import resolve_shapes
 from asc_sched.schedule import Schedule
 from asc_sched.target import Target, get_target
 from asc_sched.tune import trial
 from asc_sched.tune.candidates import Candidates
-from asc_sched.tune.decide import Sample, decide, summarise
+from asc_sched.tune.decide import TIE, Sample, decide, summarise
 from asc_sched.tune.keys import Problem, problem
 from asc_sched.tune.model import Model, Task
 from asc_sched.tune.result import Entry, TuneResult
 from asc_sched.tune.search import Found, Strategy, descent
 from asc_sched.tune.space import Space
 from asc_sched.tune.store import Measurement, Store, Winner, default_path
+from asc_sched.tune.tables import Row
 from asc_sched.tune.verify import verify
-
 
 FINALISTS = 6  # measured because the model likes them
 SPREAD = 2  # measured because the model may be wrong
 REPEATS = 20
+MODEL_TIE = 1e-6  # the model has no noise
 ROUNDS = 3  # of confirmation, interleaved
 TRIAL_LIMIT_S = 60.0
 Progress = Callable[[str, int, float | None], None]
@@ -81,6 +83,23 @@ def tune(
     if task.shapes.total_length == 0:
         return _nothing(task, opts)
     return _Search(task, opts, kept, listed).run()
+
+
+def adopt(row: Row, target: str, store: Store) -> bool:
+    """Take a table's schedule as the winner of its problem. False for ops that the catalogue doesn't have."""
+    from asc_sched import ops
+
+    op = ops.catalogue().get(row.op)
+    if op is None or len(op.inputs) != len(row.dtypes):
+        return False
+    task = _task(op, [list(s) for s in row.shapes], list(row.dtypes), get_target(target), row.l2)
+    details = {
+        "dtypes": list(row.dtypes), "target": target, "backend": row.backend, "l2": row.l2,
+        "share_of_bound": row.share_of_bound,
+    }  # fmt: skip
+    winner = Winner(row.op, row.shapes, task.shapes.total_length, row.schedule, row.task_us, details)
+    store.set_winner(task_problem(task, row.backend), winner)
+    return True
 
 
 def default_space() -> Space:
@@ -168,7 +187,8 @@ class _Search:
         """A list given by hand: every one is a finalist that can be compiled."""
         if not schedules:
             raise TuningError(f"{self._what()}: the list of schedules is empty; give at least one, or a Space")
-        ranked, pruned = [], {}
+        ranked: list[tuple[float, Schedule]] = []
+        pruned: dict[str, int] = {}
         for schedule in dict.fromkeys(schedules):
             failed = self.model.compile([schedule])
             if schedule in failed:
@@ -293,7 +313,8 @@ class _Search:
     # -- the answer -----------------------------------------------------------------------------------------------
     def _finish(self, samples: dict[Schedule, Sample], found: Found, pruned: dict[str, int]) -> TuneResult:
         schedules = list(samples)
-        decision = decide([samples[s] for s in schedules], schedules)
+        tie = MODEL_TIE if self.options.backend == "model" else TIE
+        decision = decide([samples[s] for s in schedules], schedules, tie)
         winner = schedules[decision.winner]
         tied = {schedules[i] for i in decision.tied}
         others = sorted((s for s in schedules if s != winner), key=lambda s: (samples[s].median_us, s.sort_key))
@@ -322,6 +343,7 @@ class _Search:
         winner = Winner(self.task.op.name, shapes, total, result.best, result.task_us, details)
         if self.store.winner(self.problem) != winner:
             self.store.set_winner(self.problem, winner)
+        forget_calls()
 
     def _what(self) -> str:
         dtypes = ", ".join(dict.fromkeys(d.name for d in self.task.dtypes))

@@ -1,4 +1,4 @@
-"""A schedule's kernel checked by execution on the simulator, at a size that has all its kinds of tiles but few of them."""
+"""A schedule's kernel checked by execution on the simulator, at a size with all its kinds of tiles but few of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CORES = 3
 def verify(kernel: Kernel) -> str:
     """Empty if the results are right, else what is wrong.
 
-    Large problems are checked at a few cores with two whole tiles and a ragged one each; the tiling's coverage is proved
-    at the full size when the kernel is planned.
+    Large problems are checked at a few cores with two whole tiles and a ragged one each; the tiling's coverage is
+    proved at the full size when the kernel is planned.
     """
     try:
         small = kernel if _is_small(kernel) else _reduced(kernel)
