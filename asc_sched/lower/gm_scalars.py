@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from asc_sched.lang.dtypes import FLOAT32
 from asc_sched.lang.graph import Graph, Node, Scalar
 from asc_sched.lang.infer import TypedGraph
 from asc_sched.lower.geometry import Geometry
@@ -22,9 +23,24 @@ _READ = {
 
 
 def scalar_inputs(typed: TypedGraph, geometry: Geometry) -> frozenset[str]:
-    """The inputs that are one element for the whole geometry, and of a type that can be an immediate."""
+    """The inputs that are one element for the whole geometry, and of a type that can be an immediate.
+
+    A 0-d float32 that torch rounds to 16 bits before it combines it with a tensor is none: the vector unit rounds it.
+    """
     inputs = enumerate(typed.input_dtypes.items())
-    return frozenset(name for i, (name, dtype) in inputs if geometry.is_scalar(i) and dtype.name in _READ)
+    found = {name for i, (name, dtype) in inputs if geometry.is_scalar(i) and dtype.name in _READ}
+    return frozenset(found - _rounded(typed) if found else ())
+
+
+def _rounded(typed: TypedGraph) -> set[str]:
+    """The float32 inputs of 0 dimensions that some function takes as 16-bit floats."""
+    nodes, types = typed.graph.nodes, typed.types
+    users = [(a, t.operands) for n, t in zip(nodes, types, strict=True) for a in n.args]
+    return {
+        str(nodes[a].attr)
+        for a, operands in users
+        if nodes[a].fn == "input" and types[a].zero_dim and types[a].dtype is FLOAT32 and operands and operands.is_half
+    }
 
 
 def with_scalars(typed: TypedGraph, names: frozenset[str]) -> TypedGraph:

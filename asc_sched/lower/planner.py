@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from asc_sched.errors import UbOverflowError
 from asc_sched.lang.infer import TypedGraph, infer
 from asc_sched.lower.form import Form, Misfit
 from asc_sched.lower.geometry import Arrangement, contiguous_arrangement
@@ -16,7 +17,16 @@ from asc_sched.lower.naming import MAX_NAME, identifier, is_reserved
 from asc_sched.lower.plan import KernelPlan
 from asc_sched.lower.program import Program
 from asc_sched.lower.rule import Lowered, default_schedule, schedule_by_rule
-from asc_sched.lower.tiles import ANY_SIZE, RowCountError, Subject, Tiles, buffers_for, form_for, tiles_for
+from asc_sched.lower.tiles import (
+    ANY_SIZE,
+    RowCountError,
+    Subject,
+    Tiles,
+    buffers_for,
+    form_for,
+    nothing_fits,
+    tiles_for,
+)
 from asc_sched.lower.writer import Writer
 from asc_sched.schedule import Schedule
 from asc_sched.target.soc import Target, get_target
@@ -109,7 +119,11 @@ def plan_kernel(order: Order, schedule: Schedule | None) -> KernelPlan:
 def _settle(order: Order, schedule: Schedule | None) -> tuple[Order, Schedule]:
     """The schedule, and the order with the copies that choosing it asks for."""
     while schedule is None:
-        found = schedule_by_rule(order.subject())
+        subject = order.subject()
+        try:
+            found = schedule_by_rule(subject)
+        except UbOverflowError as error:
+            raise nothing_fits(subject) from error
         if isinstance(found, Schedule):
             return order, found
         order = order.with_copies(found)

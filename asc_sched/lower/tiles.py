@@ -297,3 +297,22 @@ def row_counts(form: Form, geometry: Geometry) -> tuple[int, int]:
     """(outer indices, rows of a group) of a form on a geometry of its own kind, which may have more or fewer rows."""
     dim = len(form.outer)
     return math.prod(geometry.sizes[:dim]), geometry.sizes[dim]
+
+
+def nothing_fits(subject: Subject) -> UbOverflowError:
+    """The error for a kernel of which not even the smallest tile fits, with single buffers and everything packed."""
+    step, target = subject.align.datablock_length, subject.target
+    found = choose_form(subject.geometry, subject.itemsizes, step)
+    assert isinstance(found, Form)
+    form = found if found.is_flat else found.with_columns(step)
+    placed = buffers_for(subject, form)
+    program, allocation = placed.program, placed.allocation
+    layout = Layout(allocation, 1, True, True, None, program.reserve_bytes, program.granule_bytes)
+    buffers = len(allocation.slots)
+    return UbOverflowError(
+        f"{subject.name}: the smallest tile, {step} elements, needs {layout.total_bytes(step if form.is_flat else 1)} "
+        f"bytes of UB ({buffers} buffers, {len(allocation.temps)} of them temporaries: "
+        f"{layout.bytes_per_row / form.pitch:g} bytes per element; inputs share a queue, as {target.name} has "
+        f"{target.max_queue_buffers} queue buffers per position), and {target.name} has {target.ub_bytes}; split the "
+        "computation into several ops"
+    )
