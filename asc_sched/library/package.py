@@ -66,7 +66,8 @@ def _stub_arguments(operator: Operator) -> str:
 
 def _docstring(lines: Sequence[str]) -> str:
     """Any text as the inside of a triple-quoted string."""
-    text = "\n    ".join(w for line in lines for w in (textwrap.wrap(line, 108) or [""]))
+    clean = ["".join(c if c.isprintable() else " " for c in line) for text in lines for line in text.splitlines()]
+    text = "\n    ".join(w for line in clean for w in (textwrap.wrap(line, 108) or [""]))
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
