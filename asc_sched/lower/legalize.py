@@ -211,7 +211,7 @@ class Call:
         if not self.dtype.is_float:
             return self.lower.as_dtype(index, self.dtype)
         own, operands = self.lower.typed.types[index], self.lower.typed.types[self.index].operands
-        if own.zero_dim and not own.is_number and own.dtype.is_float and operands is not None and operands.is_half:
+        if own.zero_dim and not own.is_number and own.dtype is FLOAT32 and operands is not None and operands.is_half:
             return convert(self.lower.as_dtype(index, operands), self.carrier)  # torch rounds a 0-d operand first
         return self.lower.form(index, self.carrier)
 
