@@ -59,7 +59,11 @@ class Decision:
 def decide(samples: Sequence[Sample], schedules: Sequence[Schedule], tie: float = TIE) -> Decision:
     """The fastest by median; among those within the noise of it (at least the share `tie`), the simplest schedule."""
     best = min(range(len(samples)), key=lambda i: (samples[i].median_us, schedules[i].sort_key))
-    reach = max(tie * samples[best].median_us, samples[best].spread_us)
-    tied = [i for i, s in enumerate(samples) if s.median_us <= samples[best].median_us + reach]
+    lead = samples[best]
+    tied = [
+        i
+        for i, s in enumerate(samples)
+        if s.median_us - lead.median_us <= max(tie * lead.median_us, lead.spread_us + s.spread_us)
+    ]
     winner = min(tied, key=lambda i: schedules[i].sort_key)
     return Decision(winner, tuple(tied))

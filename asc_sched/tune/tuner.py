@@ -35,6 +35,7 @@ REPEATS = 20
 MODEL_TIE = 1e-6  # the model has no noise
 ROUNDS = 3  # of confirmation, interleaved
 TRIAL_LIMIT_S = 60.0
+START_LIMIT_S = 120.0  # for a trial's process to load torch
 Progress = Callable[[str, int, float | None], None]
 
 
@@ -151,6 +152,7 @@ class _Search:
         self.known = store.measurements(self.problem)
         self.rejected: dict[Schedule, str] = {}
         self.measured = 0
+        self.station = Station()  # of the process that trials run in; a crash costs that process alone
         self.started = time.monotonic()
         self.deadline = self.started + options.budget_s
 
@@ -158,10 +160,10 @@ class _Search:
         found, pruned = self._rank()
         finalists = self._finalists(found)
         self._compile(finalists)
-        if self.options.backend == "model":
-            samples = self._model_times(finalists)
-        else:
-            samples = self._measure(finalists)
+        try:
+            samples = self._model_times(finalists) if self.options.backend == "model" else self._measure(finalists)
+        finally:
+            self.station.close()
         if not samples:
             raise TuningError(self._failure(pruned))
         return self._finish(samples, found, pruned)
@@ -242,7 +244,7 @@ class _Search:
         return verify(self.model.kernel(schedule))
 
     def _measure(self, finalists: Sequence[Schedule]) -> dict[Schedule, Sample]:
-        """Each candidate once in a process of its own, then the leaders again, in turn."""
+        """Each candidate once in a process apart, then the leaders again, in turn."""
         samples: dict[Schedule, Sample] = {}
         for schedule in (s for s in finalists if s not in self.rejected):
             known = self.known.get(schedule)
@@ -275,15 +277,15 @@ class _Search:
         opts = self.options
         kernel = self.model.kernel(schedule)
         argument = trial.request(kernel, backend=opts.backend, l2=opts.l2, repeats=opts.repeats, runner=opts.runner)
-        station = Station()
+        self.station.ask({"call": "asc_sched.tune.trial:warm", "argument": {}}, kernel.name, None, START_LIMIT_S)
+        started = time.monotonic()
         try:
             message = {"call": "asc_sched.tune.trial:run", "argument": argument}
-            answer = station.ask(message, kernel.name, None, opts.trial_limit_s)
+            answer = self.station.ask(message, kernel.name, None, opts.trial_limit_s)
         except WorkerCrashError as error:
+            if time.monotonic() - started >= opts.trial_limit_s:
+                return "hung", f"no answer within {opts.trial_limit_s:g} s; its process was stopped", []
             return "crashed", str(error), []
-        finally:
-            station.stop()
-            station.close()
         if not answer.get("ok", False):
             return "failed", str(answer.get("reason", "the trial's process gave no answer")), []
         return str(answer["status"]), str(answer.get("reason", "")), [float(t) for t in answer.get("times_us", [])]

@@ -1,0 +1,174 @@
+"""Searches: on the model, on a backend that misbehaves, and what calls make of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from asc_sched import Op, Schedule, op
+from asc_sched.cli import group
+from asc_sched.errors import TuningError
+from asc_sched.tune.space import Space
+from asc_sched.tune.store import ENV_STORE, Store
+from asc_sched.tune.tuner import tune
+from tests.tune.fake import SCRIPT
+
+SMALL = Space(core_num=(2, 4), tile_length=(256, 512), l2_cache="normal", bank_pad=False, pack_inputs=False)
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(ENV_STORE, str(tmp_path / "tuning.sqlite"))
+    return tmp_path / "tuning.sqlite"
+
+
+@pytest.fixture
+def add() -> Op:
+    return op("z = x + y")
+
+
+def test_the_model_finds_the_fastest_of_a_space(add: Op) -> None:
+    result = add.tune((4096,), space=SMALL)
+    assert result.backend == "model" and "simulated" in str(result)
+    assert result.candidates >= 4 and result.task_us == min(e.task_us for e in result.entries)
+    again = add.tune((4096,), space=SMALL)
+    assert again.cached and again.best == result.best
+
+
+def test_what_is_known_is_not_measured_again(add: Op) -> None:
+    add.tune((4096,), space=[Schedule(core_num=2, tile_length=256), Schedule(core_num=4, tile_length=256)])
+    more = [Schedule(core_num=n, tile_length=256) for n in (4, 2, 3)]
+    assert add.tune((4096,), space=more).measured == 1
+    assert add.tune((4096,), space=more[::-1]).cached
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": (8192,)},
+        {"dtype": "float16"},
+        {"target": "Ascend910B3"},
+        {"l2": "cold"},
+    ],
+)
+def test_anything_that_matters_is_a_new_problem(add: Op, change: dict[str, Any]) -> None:
+    base: dict[str, Any] = {"shape": (4096,), "dtype": "float32", "target": "Ascend910B1", "l2": "hot"}
+    listed = [Schedule(core_num=2, tile_length=256)]
+    add.tune(**base, space=listed)
+    assert add.tune(**base, space=listed).cached
+    assert not add.tune(**(base | change), space=listed).cached
+
+
+def test_another_expression_under_the_same_name_is_a_new_problem() -> None:
+    listed = [Schedule(core_num=2, tile_length=256)]
+    op("z = x + y", name="mine").tune((4096,), space=listed)
+    assert not op("z = x - y", name="mine").tune((4096,), space=listed).cached
+
+
+def test_calls_use_the_winner(add: Op) -> None:
+    from asc_sched.run import call
+
+    x, y = torch.rand(4096), torch.rand(4096)
+    assert torch.equal(add(x, y), x + y)  # type: ignore[arg-type]
+    odd = Schedule(core_num=3, tile_length=136)
+    add.tune((4096,), space=[odd])
+    kernel, _ = call._prepared(add, *_form(x, y))
+    assert kernel.schedule == odd
+    assert torch.equal(add(x, y), x + y)  # type: ignore[arg-type]
+
+
+def _form(*tensors: torch.Tensor) -> tuple[Any, ...]:
+    from asc_sched.lang.dtypes import get_dtype
+    from asc_sched.run.layout import spec_of
+
+    return tuple(get_dtype(t.dtype) for t in tensors), tuple(spec_of(t) for t in tensors), None, None
+
+
+def test_nothing_to_tune_says_so(add: Op) -> None:
+    result = add.tune((0, 128))
+    assert result.candidates == 0 and "nothing is launched" in str(result)
+
+
+def test_no_schedules_at_all(add: Op) -> None:
+    with pytest.raises(TuningError, match=r"tuning add at \(4096,\) float32 on Ascend910B1: the list of schedules is empty"):
+        add.tune((4096,), space=[])
+
+
+def test_when_all_are_invalid_each_reason_is_given(add: Op, own_store: Path) -> None:
+    listed = [Schedule(tile_length=n) for n in (1 << 15, 1 << 16, 1 << 17)]
+    with pytest.raises(TuningError) as error:
+        add.tune((1 << 20,), space=listed)
+    text = str(error.value)
+    assert "no schedule works" in text and all(f"tile_length={s.tile_length} needs" in text for s in listed)
+    assert Store(own_store).winners() == []
+
+
+def _faulty(monkeypatch: pytest.MonkeyPatch, add: Op, plan: dict[int, dict[str, Any]], **options: Any) -> Any:
+    root = str(Path(__file__).parents[2])
+    monkeypatch.setenv("PYTHONPATH", root)
+    monkeypatch.setenv(SCRIPT, json.dumps(plan))
+    listed = [Schedule(core_num=n, tile_length=256) for n in plan]
+    return tune(
+        add, (4096,), "float32", space=listed, backend="camodel", runner="tests.tune.fake:FakeRunner",
+        trial_limit_s=options.pop("limit", 30.0), **options,
+    )  # fmt: skip
+
+
+def test_bad_candidates_are_reported_and_never_win(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan: dict[int, dict[str, Any]] = {
+        1: {"us": [50.0] * 5},
+        2: {"us": [1.0], "fault": "abort"},
+        3: {"us": [1.0], "fault": "raise"},
+        4: {"us": [1.0], "fault": "wrong"},
+        5: {"us": [1.0], "fault": "partial"},
+        6: {"us": [1.0], "fault": "input"},
+        7: {"us": [0.0, 0.0]},
+    }
+    result = _faulty(monkeypatch, add, plan)
+    assert result.best.core_num == 1 and "measured (camodel)" in str(result)
+    reasons = {s.core_num: reason for s, reason in result.rejected}
+    assert "SIGABRT" in reasons[2] and "the driver said no" in reasons[3]
+    assert "differ from torch" in reasons[4] and "differ from torch" in reasons[5]
+    assert "input x was changed" in reasons[6] and "no usable times" in reasons[7]
+
+
+def test_a_candidate_that_hangs_is_stopped(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = _faulty(monkeypatch, add, {1: {"us": [5.0]}, 2: {"us": [1.0], "fault": "hang"}}, limit=8.0)
+    assert result.best.core_num == 1 and len(result.rejected) == 1
+
+
+def test_the_fastest_measured_one_wins(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = _faulty(monkeypatch, add, {1: {"us": [9.0] * 4}, 2: {"us": [7.0] * 4}, 3: {"us": [8.0] * 4}})
+    assert result.best.core_num == 2 and result.task_us == 7.0
+    assert [e.schedule.core_num for e in result.entries] == [2, 3, 1]
+
+
+def _cli(*options: str) -> tuple[int, str]:
+    result = CliRunner().invoke(group, list(options))
+    return result.exit_code, result.stdout
+
+
+def test_command_line_from_search_to_table(tmp_path: Path) -> None:
+    code, text = _cli("tune", "add", "--shape", "4096", "--space", "plain", "--top", "3", "--json")
+    report = json.loads(text)
+    assert code == 0 and report["backend"] == "model" and len(report["top"]) == 3
+    assert {"best", "task_us", "share_of_bound", "candidates", "pruned", "measured"} <= set(report)
+    assert _cli("tuned", "list")[1].startswith("add ")
+    table = tmp_path / "table.toml"
+    assert "1 of 1 schedules were new" in _cli("tuned", "export", str(table))[1]
+    assert "1 tuned schedules forgotten" in _cli("tuned", "forget", "add")[1]
+    assert json.loads(_cli("tuned", "list", "--json")[1]) == []
+    assert "1 of 1 schedules for Ascend910B1 taken" in _cli("tuned", "import", str(table))[1]
+    assert json.loads(_cli("tuned", "list", "--json")[1])[0]["schedule"] == report["best"]
+
+
+def test_command_line_mistakes_are_one_message() -> None:
+    code, text = _cli("tune", "add", "--shape", "8", "--budget", "soon", "--json")
+    assert code != 0 and "expected a time such as 60s" in json.loads(text)["message"]
+    code, text = _cli("tune", "add", "--shape", "8", "--space", "huge", "--json")
+    assert code != 0 and "known: default, plain" in json.loads(text)["message"]
