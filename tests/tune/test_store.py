@@ -50,7 +50,9 @@ def test_many_writers_at_once_lose_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"SQLite format 3\x00" + b"\x00" * 500, b'{"half": '])
-def test_a_broken_file_is_set_aside_with_a_warning(path: Path, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_file_is_set_aside_with_a_warning(
+    path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     path.write_bytes(content)
     store = Store(path)
     assert store.measurements(PROBLEM) == {}

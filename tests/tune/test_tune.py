@@ -95,7 +95,7 @@ def test_nothing_to_tune_says_so(add: Op) -> None:
 
 
 def test_no_schedules_at_all(add: Op) -> None:
-    with pytest.raises(TuningError, match=r"tuning add at \(4096,\) float32 on Ascend910B1: the list of schedules is empty"):
+    with pytest.raises(TuningError, match=r"tuning add at \(4096,\) float32 on Ascend910B1: the list .* is empty"):
         add.tune((4096,), space=[])
 
 
