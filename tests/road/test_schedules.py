@@ -76,6 +76,7 @@ def test_every_schedule_gives_the_same_bits(data: st.DataObject) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(3600)
 @settings(max_examples=3000)
 @given(st.data())
 def test_every_schedule_gives_the_same_bits_many_times(data: st.DataObject) -> None:
