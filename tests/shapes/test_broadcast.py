@@ -69,7 +69,8 @@ def test_three_inputs_of_three_kinds() -> None:
     for shapes in ([(40, 30), (30,), (40, 1)], [(7, 1, 30), (40, 1), (7, 40, 1)], [(5, 1, 1), (4, 1), (3,)]):
         tensors = [values(s, torch.float32, seed=i) for i, s in enumerate(shapes)]
         check(MIX, MIX(*tensors), *tensors)
-        mixed = [values(s, d, i) for i, (s, d) in enumerate(zip(shapes, (torch.int32, torch.int8, torch.float16)))]
+        kinds = (torch.int32, torch.int8, torch.float16)
+        mixed = [values(s, d, i) for i, (s, d) in enumerate(zip(shapes, kinds, strict=True))]
         check(MIX, MIX(*mixed), *mixed)
 
 
@@ -192,7 +193,8 @@ def test_sizes_that_dont_fit_are_refused() -> None:
 
 
 def test_a_tile_that_is_too_large_names_one_that_fits() -> None:
-    for shapes, tile_length in (([(1000, 64), (64,)], 64000), ([(1000, 64), (1000, 1)], 64000), ([(4, 99999), (99999,)], 50000)):
+    row, column, long = [(1000, 64), (64,)], [(1000, 64), (1000, 1)], [(4, 99999), (99999,)]
+    for shapes, tile_length in ((row, 64000), (column, 64000), (long, 50000)):
         with pytest.raises(UbOverflowError, match="nearest valid: tile_length=") as caught:
             ADD.compile(shapes, schedule=Schedule(core_num=1, tile_length=tile_length))
         largest = int(str(caught.value).rpartition("tile_length=")[2].split()[0])
@@ -202,8 +204,9 @@ def test_a_tile_that_is_too_large_names_one_that_fits() -> None:
 
 def test_rows_of_every_small_width() -> None:
     """Rows narrower than 32 bytes, and widths around it."""
-    for dtype, widths in ((torch.float32, (2, 4, 7, 8, 9)), (torch.float16, (3, 15, 16, 17)), (torch.int8, (15, 31, 32, 33))):
-        for width in widths:
+    widths = {torch.float32: (2, 4, 7, 8, 9), torch.float16: (3, 15, 16, 17), torch.int8: (15, 31, 32, 33)}
+    for dtype, some in widths.items():
+        for width in some:
             x = GuardedLayout(values((21, width), dtype))
             for other in ((width,), (21, 1)):
                 y = values(other, dtype, 1)

@@ -71,7 +71,8 @@ def test_every_input_may_be_the_output() -> None:
     Schedule(core_num=3, tile_num=2, bank_pad=True), Schedule(pack_inputs=True),
 ], ids=repr)  # fmt: skip
 def test_in_place_under_every_schedule(schedule: Schedule) -> None:
-    for shapes in ([(40, 48), (40, 48)], [(40, 48), (48,)], [(40, 48), (40, 1)], [(41, 43), (43,)], [(3, 7000), (7000,)]):
+    whole, row, column = [(40, 48), (40, 48)], [(40, 48), (48,)], [(40, 48), (40, 1)]
+    for shapes in (whole, row, column, [(41, 43), (43,)], [(3, 7000), (7000,)]):
         x, y = values(shapes[0], torch.float32), values(shapes[1], torch.float32, 1)
         kernel = ADD.compile(shapes, schedule=schedule)
         expected = x + y
@@ -84,7 +85,7 @@ def test_in_place_under_every_schedule(schedule: Schedule) -> None:
 def test_an_output_that_overlaps_itself_is_refused_as_torch_does() -> None:
     cos = op("z = abs(x)")
     out = torch.tensor(0.785).expand(3)
-    with pytest.raises(OverlapError, match="more than one element of out= for z .* refers to a single memory location"):
+    with pytest.raises(OverlapError, match=r"more than one element of out= for z .* a single memory location"):
         cos(out, out=out)
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         torch.abs(out, out=out)

@@ -152,7 +152,8 @@ def test_windows_that_overlap_are_copied() -> None:
 
 def test_a_compiled_kernel_takes_other_layouts_by_copy() -> None:
     kernel = ADD.compile([(40, 30), (30,)])
-    for x in (values((30, 40), torch.float32).t(), values((40, 60), torch.float32)[:, ::2], values((40, 64), torch.float32)[:, :30]):
+    stepped, cut = values((40, 60), torch.float32)[:, ::2], values((40, 64), torch.float32)[:, :30]
+    for x in (values((30, 40), torch.float32).t(), stepped, cut):
         y = values((60,), torch.float32)[::2]
         check(ADD, kernel(x, y), x, y)
         check(ADD, kernel(x, y[:1].expand(30)), x, y[:1].expand(30))
@@ -169,7 +170,8 @@ def test_a_compiled_kernel_takes_other_layouts_by_copy() -> None:
 # -- out -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("strides", [(96, 1), (50, 1), (1, 40), (130, 2), (1, 41)], ids=str)
 def test_out_of_any_strides_is_written_in_its_own_places(strides: tuple[int, int]) -> None:
-    for x in (values((40, 48), torch.float32), values((48, 40), torch.float32).t(), values((40, 1), torch.float32).expand(40, 48)):
+    column = values((40, 1), torch.float32).expand(40, 48)
+    for x in (values((40, 48), torch.float32), values((48, 40), torch.float32).t(), column):
         out = GuardedLayout(torch.zeros(40, 48), strides, offset_bytes=1)
         given = out.tensor
         assert INCREMENT(x, out=given) is given

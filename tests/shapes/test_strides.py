@@ -36,7 +36,11 @@ def test_results_have_the_strides_that_torch_gives_them(data: st.DataObject) -> 
 
 @pytest.mark.parametrize(
     ("shape", "memory_format"),
-    [((2, 3, 4, 5), torch.channels_last), ((1, 3, 1, 5), torch.channels_last), ((2, 3, 2, 4, 5), torch.channels_last_3d)],
+    [
+        ((2, 3, 4, 5), torch.channels_last),
+        ((1, 3, 1, 5), torch.channels_last),
+        ((2, 3, 2, 4, 5), torch.channels_last_3d),
+    ],
 )
 def test_channels_last_stays(shape: tuple[int, ...], memory_format: torch.memory_format) -> None:
     x = torch.empty(shape).to(memory_format=memory_format)
