@@ -152,7 +152,7 @@ def test_equal_tiles_need_no_tail() -> None:
 
 
 def test_names_are_the_users_where_they_can_be() -> None:
-    source = generate(OPS["add"], 13243, "float32").source
+    source = generate(OPS["add"], 13243, "float32", schedule=SCHEDULES[0]).source
     for name in ("x_gm", "y_gm", "z_gm", "x_queue", "x_local", "z_local"):
         assert name in source
     # A user's `tile`, `pipe`, `start` and `length` keep their names; the generator's own give way.
