@@ -112,9 +112,9 @@ class KernelPlan:
 
     `setup` runs once per core, `prepare` once per group of rows (after the queue of inputs that are the same for all
     rows is filled), `compute` once per tile. `constants` are values read from GM at the start: (name, text, tensor).
-    `offsets` are names set up in the tile loop, `group_offsets` in the loop around it. `counts` are the names of the tile's
-    counts that functions take, each with what the kernel passes. `held`: what `prepare` reads stays in its queue, for
-    the tiles to read. `arrangement` is how the tensors lie when the kernel runs.
+    `offsets` are names set up in the tile loop, `group_offsets` in the loop around it. `counts` are the names of the
+    tile's counts that functions take, each with what the kernel passes. `held`: what `prepare` reads stays in its
+    queue, for the tiles to read. `arrangement` is how the tensors lie when the kernel runs.
     """
 
     name: str

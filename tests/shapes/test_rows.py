@@ -56,7 +56,7 @@ def all_tiles(t: RowTiling) -> list[Rectangle]:
     return [tile for core in range(t.core_num) for tile in t.tiles(core)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(tilings())
 def test_every_element_has_exactly_one_tile(t: RowTiling) -> None:
     whole = [(o, r, c) for o in range(t.outer_count) for r in range(t.row_count) for c in range(t.width)]
@@ -108,7 +108,7 @@ def _rectangle(formulas: RowFormulas, t: RowTiling, names: dict[str, Any], value
     return outer, row - names["group_start"].value, rows, column, value(formulas.columns)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(tilings())
 def test_a_static_kernel_computes_the_tilings_tiles(t: RowTiling) -> None:
     formulas = static_row_formulas(t)
@@ -116,7 +116,7 @@ def test_a_static_kernel_computes_the_tilings_tiles(t: RowTiling) -> None:
         assert run(formulas, t, core, 0) == list(t.tiles(core))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(tilings(), st.sampled_from((1, 2, 8, 16)))
 def test_a_kernel_of_any_number_of_rows_computes_the_tilings_tiles(t: RowTiling, unit: int) -> None:
     t = tiling(t.outer_count, t.row_count, t.width, t.column_tile, t.tile_rows, unit, t.schedule)

@@ -25,7 +25,7 @@ def torch_result(*tensors: torch.Tensor) -> torch.Tensor:
     return functions[len(tensors)](*tensors)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=400)
 @given(st.data())
 def test_results_have_the_strides_that_torch_gives_them(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(0, 4), max_size=5).map(tuple))
@@ -83,7 +83,7 @@ def test_dimensions_collapse_to_the_fewest(
     assert geometry.strides[2] == dense_strides(sizes)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.data())
 def test_a_collapsed_geometry_has_the_same_elements_in_the_same_order(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 4), max_size=4).map(tuple))
@@ -101,7 +101,7 @@ def test_a_collapsed_geometry_has_the_same_elements_in_the_same_order(data: st.D
         assert not joined, "two neighbours are one run in every tensor"
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_compact_strides_are_those_of_the_tensor_made_contiguous(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(2, 4), min_size=1, max_size=4).map(tuple))
