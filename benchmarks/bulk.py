@@ -2,7 +2,7 @@
 
     python benchmarks/bulk.py [--kernels 1000] [--jobs 2]
 
-"build" is `asc-sched build` as a user runs it, in a process of its own, from an empty folder and without a cache: start,
+"build" is what `asc-sched build` does, in a process of its own, from an empty folder and without a cache: start,
 imports, planning, generating, real lowering, timing on the model, writing, manifest and package. "again" is the same
 command when there is nothing to do. "pyasc alone" is pyasc's decorator, code generation, passes and emission of the
 very sources that were built, in as many processes as the build has workers, their start included. Memory is the peak
@@ -158,8 +158,8 @@ def main() -> None:
     print(f"build: {count} kernels ({failed} failed) in {seconds:.1f} s: {rate:.0f} kernels/s")
     print(f"pyasc alone, the same kernels: {alone:.0f} kernels/s; the build reaches {100 * rate / alone:.0f} % of it")
     print(f"again, nothing to do: {again:.2f} s")
-    print(f"peak memory, {small_count} kernels: parent {small_kib[0] / 1024:.0f} MiB, worker {small_kib[1] / 1024:.0f} MiB")
-    print(f"peak memory, {count} kernels: parent {kib[0] / 1024:.0f} MiB, worker {kib[1] / 1024:.0f} MiB")
+    for number, (parent, worker) in ((small_count, small_kib), (count, kib)):
+        print(f"peak memory, {number} kernels: parent {parent / 1024:.0f} MiB, worker {worker / 1024:.0f} MiB")
     wanted = min(100.0, 0.7 * alone)
     print(f"wanted: {wanted:.0f} kernels/s (100, or 70 % of pyasc alone, whichever is less): "
           f"{'reached' if rate >= wanted else 'MISSED'}")  # fmt: skip

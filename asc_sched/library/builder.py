@@ -14,9 +14,9 @@ import attrs
 from asc_sched.build.cache import Cache, default_cache
 from asc_sched.errors import AscSchedError, BackendError, LibraryError
 from asc_sched.library.analysis import Analyst
+from asc_sched.library.declaration import load
 from asc_sched.library.executors import PRODUCE, Crew, open_crew, run_job
 from asc_sched.library.journal import Entry, OutputFolder
-from asc_sched.library.declaration import load
 from asc_sched.library.plan import Plan, PlannedKernel, make_plan
 from asc_sched.library.spec import Library
 from asc_sched.library.toolchain import digest, toolchain

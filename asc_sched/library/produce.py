@@ -144,7 +144,7 @@ def _size(name: str) -> str:
 
 
 def _modelled_us(total_length: int, kernel: Kernel, asc_ir: str) -> dict[str, Any] | None:
-    """The launch's time on `total_length` elements by the simulator's clock, to the nanosecond; None for an empty one."""
+    """The time of a launch on `total_length` elements by the simulator's clock; None where nothing is launched."""
     import numpy as np
 
     from asc_sched.sim import ArraySpec, parse, time_kernel

@@ -72,6 +72,6 @@ def run_build(spec: Any, out: Path, **given: Any) -> Any:
 def command(*arguments: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     """`asc-sched` as a user starts it."""
     return subprocess.run(
-        [sys.executable, "-m", "asc_sched", *arguments], env=environment(**env), cwd=cwd, capture_output=True, text=True,
-        timeout=120,
+        [sys.executable, "-m", "asc_sched", *arguments], env=environment(**env), cwd=cwd, capture_output=True,
+        text=True, timeout=120,
     )  # fmt: skip

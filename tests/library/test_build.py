@@ -235,7 +235,7 @@ def test_ctrl_c_stops_with_a_word_and_the_next_build_goes_on(tmp_path: Path) -> 
     while len(list(kernels.glob("*.mlir")) if kernels.exists() else []) < 5 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "kernels are done; the same command goes on from there" in err
     assert "Traceback" not in err
@@ -305,7 +305,8 @@ def test_bytes_do_not_depend_on_jobs_hash_seed_folder_or_order(tmp_path: Path, s
 def test_two_hundred_kernels_have_the_same_bytes_for_every_seed_and_job_count(
     tmp_path_factory: pytest.TempPathFactory, seed: str, jobs: int
 ) -> None:
-    spec = {**TINY, "name": "many", "shapes": ["dynamic", "8x8", "9x9", "10x10"], "schedules": ["auto", {"core_num": 3}]}
+    shapes = ["dynamic", "8x8", "9x9", "10x10"]
+    spec = {**TINY, "name": "many", "shapes": shapes, "schedules": ["auto", {"core_num": 3}]}
     base = tmp_path_factory.getbasetemp() / "many"
     if not base.exists():
         assert build(spec, base, cache=None).kernels >= 200

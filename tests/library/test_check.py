@@ -154,7 +154,7 @@ def test_no_code_of_the_library_is_run(copy: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_library_is_told(tmp_path: Path) -> None:
-    with pytest.raises(LibraryError, match="is not a built library: it has no manifest.json"):
+    with pytest.raises(LibraryError, match=r"is not a built library: it has no manifest\.json"):
         check(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "manifest.json").write_text("{")

@@ -172,6 +172,6 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(executors, "CONNECT_LIMIT_S", 1)
     start = time.monotonic()
-    with pytest.raises(BackendError, match="no dask scheduler answers at 127.0.0.1:9: "):
+    with pytest.raises(BackendError, match=r"no dask scheduler answers at 127\.0\.0\.1:9: "):
         build(SMALL, tmp_path, executor="dask://127.0.0.1:9", cache=None)
     assert time.monotonic() - start < 30

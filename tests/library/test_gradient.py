@@ -112,9 +112,11 @@ def test_every_rule_agrees_with_torch_also_at_corners_poles_and_ties(name: str) 
 @pytest.mark.parametrize(
     "text",
     [
-        "z = x + y", "z = x - y", "z = 2 - x", "z = x * x * x", "z = x / (1 + x * x)", "z = 1 / y", "z = exp(x) * exp(-x)",
+        "z = x + y", "z = x - y", "z = 2 - x", "z = x * x * x", "z = x / (1 + x * x)", "z = 1 / y",
+        "z = exp(x) * exp(-x)",
         "z = relu(x) * y", "z = maximum(x, 0.5)", "z = minimum(x, y) + maximum(x, y)", "z = abs(x - y)",
-        "z = where(x > 0, x, 0.1 * x)", "z = where(x == y, x * y, x - y)", "z = x ** 2 + x ** 3 - x ** 0", "z = x ** -1",
+        "z = where(x > 0, x, 0.1 * x)", "z = where(x == y, x * y, x - y)", "z = x ** -1",
+        "z = x ** 2 + x ** 3 - x ** 0",
         "z = x ** 0.5", "z = 2 ** x", "z = 0.0 ** x", "z = (-2) ** x", "t = x * y; s = t + x; d = t - y",
         "z = x; w = x", "z = float32(float16(x)) * y", "z = sqrt(abs(x)) * rsqrt(abs(y))", "z = x * (x > 0)",
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -72,7 +72,8 @@ def _weight(kernel: Kernel, total_length: int, itemsize: int) -> float:
     cores = min(tiling["core_num"], -(-total_length // tiling["datablock_length"])) or 1
     block_length = -(-total_length // cores)
     tiles = -(-block_length // tiling["tile_length"])
-    return 1.35 + 0.0242 * cores + 6.93e-6 * block_length * itemsize + tiles * (0.176 if tiling["buffer_num"] == 1 else 0.113)
+    tile_us = 0.176 if tiling["buffer_num"] == 1 else 0.113
+    return float(1.35 + 0.0242 * cores + 6.93e-6 * block_length * itemsize + tile_us * tiles)
 
 
 def find_variant(operator: str, variants: Mapping[tuple[str, ...], Variant], dtypes: tuple[str, ...]) -> Variant:
