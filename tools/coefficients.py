@@ -143,8 +143,8 @@ TABLE: dict[str, tuple[str, Callable[[], tuple[list[float], float]]]] = {
     "ERF": ("erf(x) = x + x P(z), |x| <= 0.9", lambda: fit(_erf_small, 0, 0.81, 6)),
     "ERF_TAIL": ("erf(x) = 1 - exp(-P(x)), 0.9 <= x <= 4", lambda: fit(_erf_large, 0.9, 4.0, 6, mp.erfc)),
     "ERFCX": (
-        "erfc(x) = t P(t) exp(-x^2), t = 2 / (2 + x), 0.4 <= x <= 10.1",
-        lambda: fit(_erfcx, 2 / 12.1, 2 / 2.4, 9, lambda t: 1 / _erfcx(t)),
+        "erfc(x) = t P(t) exp(-x^2), t = 2 / (2 + x), 0 <= x <= 10.1",
+        lambda: fit(_erfcx, 2 / 12.1, 1, 10, lambda t: 1 / _erfcx(t)),
     ),
     "LOG": (
         "log((1 + s) / (1 - s)) = 2 s + s^3 P(s^2), |s| <= 0.1716",
@@ -158,7 +158,7 @@ TABLE: dict[str, tuple[str, Callable[[], tuple[list[float], float]]]] = {
     "SIN_SHORT": ("as SIN", lambda: fit(odd_part(mp.sin), 0, PI**2 / 3.99, 2, _near_z)),
     "ERF_SHORT": ("as ERF", lambda: fit(_erf_small, 0, 0.81, 3)),
     "ERF_TAIL_SHORT": ("as ERF_TAIL", lambda: fit(_erf_large, 0.9, 4.0, 3, mp.erfc)),
-    "ERFCX_SHORT": ("as ERFCX", lambda: fit(_erfcx, 2 / 12.1, 2 / 2.4, 4, lambda t: 1 / _erfcx(t))),
+    "ERFCX_SHORT": ("as ERFCX", lambda: fit(_erfcx, 2 / 12.1, 1, 5, lambda t: 1 / _erfcx(t))),
 }
 
 

@@ -22,7 +22,8 @@ class Function:
 
     `torch_name` is looked up in `torch`, `torch.special` and `torch.nn.functional`, and called with `keywords`.
     `tensors_only`: torch takes no Python number there, so one becomes a 0-d tensor first. `own_dtype`: it depends on
-    the dtype's limits, so 16-bit floating point isn't widened for it. `optional`: its last parameters by name, with torch's defaults.
+    the dtype's limits, so 16-bit floating point isn't widened for it. `optional`: its last parameters by name, with
+    torch's defaults.
     """
 
     name: str

@@ -18,8 +18,8 @@ from asc_sched.lang.graph import Constant, Graph, Node
 class Type:
     """A node's type: its dtype, and whether it is 0-dimensional (which weakens it in torch's promotion).
 
-    A number (a constant or a runtime scalar) has no tensor of its own. `operands` is the dtype in which torch combines
-    a function's arguments, which for comparisons isn't the result's.
+    A number (a constant, a runtime scalar, or what is made of these alone) has no tensor of its own. `operands` is the
+    dtype in which torch combines a function's arguments, which for comparisons isn't the result's.
     """
 
     dtype: DType
@@ -72,7 +72,8 @@ def _node_type(
         return Type(get_dtype(str(node.attr)), arg.zero_dim)
     probes = tuple(_probe_key(graph, graph.nodes[a], types[a]) for a in node.args)
     dtype, zero, operands = _result(node.fn, probes)
-    return Type(DTYPES[dtype], zero, operands=DTYPES.get(operands))
+    is_number = all(types[a].is_number for a in node.args)
+    return Type(DTYPES[dtype], zero, is_number, DTYPES.get(operands))
 
 
 def _constant_dtype(value: Any) -> DType:

@@ -161,7 +161,7 @@ class _Evaluation:
         if operands is None or not operands.is_half or own.dtype is operands or not own.dtype.is_float:
             return value
         if own.is_number and type_.dtype is BOOL:
-            return torch.tensor(value).to(operands.torch).item()
+            return torch.as_tensor(value).to(operands.torch).item()
         if own.zero_dim and not own.is_number:
             return self._widen(value.to(operands.torch), operands)
         return value

@@ -11,7 +11,7 @@ import numpy as np
 from asc_sched.lower.allocate import Allocation, Kind
 from asc_sched.lower.naming import Namer
 from asc_sched.lower.plan import Body, Temp, View
-from asc_sched.lower.program import Immediate, ScalarRef, Step
+from asc_sched.lower.program import Immediate, ScalarExpr, ScalarRef, Step, scalar_names
 from asc_sched.lower.spaces import AnyStep, Extent, Phase, TileProgram
 from asc_sched.lower.spread_text import Operands, spread_statements
 from asc_sched.target.instructions import ASC_TYPE, CARRIER_BITS, COUNTS
@@ -156,8 +156,8 @@ class _Function:
         return name
 
     def _immediate(self, imm: Immediate | None) -> str:
-        if isinstance(imm, ScalarRef):
-            self.scalars[self.place.scalars[imm.name]] = None
+        for name in scalar_names(imm):
+            self.scalars[self.place.scalars[name]] = None
         return immediate_text(imm, self.place.scalars)
 
 
@@ -176,6 +176,8 @@ def immediate_text(imm: Immediate | None, scalars: Mapping[str, str]) -> str:
         return ""
     if isinstance(imm, ScalarRef):
         return scalars[imm.name]
+    if isinstance(imm, ScalarExpr):
+        return f"({immediate_text(imm.left, scalars)} {imm.symbol} {immediate_text(imm.right, scalars)})"
     if isinstance(imm, float) and not math.isfinite(imm):
         return f'float("{imm}")'
     return _shortest(imm) if isinstance(imm, float) else repr(imm)

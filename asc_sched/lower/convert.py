@@ -9,7 +9,7 @@ import numpy as np
 from asc_sched.lang.dtypes import BOOL, DType
 from asc_sched.lower.program import ProgramBuilder
 from asc_sched.lower.registers import Reg, fill, select, wrap
-from asc_sched.lower.wide import choose, fill64, low_word
+from asc_sched.lower.wide import fill64, low_word
 
 _INT_BITS = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
 
@@ -156,12 +156,11 @@ def _float_to_int(x: Reg, dtype: DType, bounds: tuple[float, float] | None, fast
     if fast:
         return x.cast(home_carrier(dtype), "TRUNC") if dtype.itemsize > 1 else wrapped(x.cast("int16", "TRUNC"), dtype)
     if dtype.name == "int64":
-        return choose(x < 2.0**63, x.cast("int64", "TRUNC"), fill64(x.build, -(2**63)))
+        return select(x < 2.0**63, x, -(2.0**63)).cast("int64", "TRUNC")
     low, high = _int_limits(dtype)
     if bounds is not None and low - 1 < bounds[0] and bounds[1] < high + 1 and dtype.itemsize < 4:
         return select(x.is_number(), x, 0.0).cast("int16", "TRUNC")  # the lower bits of the smallest int32 are 0
-    whole = select(x < 2.0**31, x.cast("int32", "TRUNC"), -(2**31))
-    return _narrow_int(whole, dtype)
+    return _narrow_int(select(x < 2.0**31, x, -(2.0**31)).cast("int32", "TRUNC"), dtype)
 
 
 def _int_limits(dtype: DType) -> tuple[int, int]:

@@ -16,11 +16,11 @@ from asc_sched.lang.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, DType, K
 from asc_sched.lang.graph import Node
 from asc_sched.lang.infer import TypedGraph
 from asc_sched.lower.convert import FILLED, constant, convert, filled, home_carrier, to_dtype
-from asc_sched.lower.program import Immediate, Program, ProgramBuilder, ScalarRef
+from asc_sched.lower.program import Immediate, Program, ProgramBuilder, ScalarExpr, ScalarRef
 from asc_sched.lower.ranges import INT32 as INT32_RANGE
 from asc_sched.lower.ranges import fits, float_bounds, integer_ranges
 from asc_sched.lower.registers import Operand, Reg, fill
-from asc_sched.lower.rules import EXACT, NATIVE_FLOAT16, SINGLE_ROUNDING, find_rule
+from asc_sched.lower.rules import CHOOSING, EXACT, NATIVE_FLOAT16, SINGLE_ROUNDING, WHOLE, find_rule
 from asc_sched.lower.wide import Words, extend, join, split
 
 
@@ -47,12 +47,13 @@ class Legalizer:
         self.build = ProgramBuilder()
         self._forms: dict[tuple[int, str], Reg] = {}
         self._home: dict[int, str] = {}
-        self._users = _users(typed)
         self.uses = _uses(typed)
         self.narrow = _narrow(typed)
-        self._exact = exact_float16(typed)
+        self._exact = set(exact_float16(typed))
+        self._early = _early(typed)
         self._ranges = integer_ranges(typed)
         self._bounds = float_bounds(self.graph)
+        self._scalars = _scalar_values(typed)
         self._words: dict[int, Words] = {}
 
     def run(self) -> Program:
@@ -71,7 +72,7 @@ class Legalizer:
     # -- values ----------------------------------------------------------------------------------------------------
     def _node(self, index: int, node: Node) -> None:
         dtype = self.typed.types[index].dtype
-        if node.fn in ("const", "scalar"):
+        if node.fn in ("const", "scalar") or index in self._scalars:
             return
         if node.fn == "input":
             self._define(index, Reg(self.build, self.build.load(str(node.attr), gm_carrier(dtype))))
@@ -126,14 +127,23 @@ class Legalizer:
 
     def _native_float16(self, index: int, node: Node) -> bool:
         """Whether float16 instructions give the value rounded once: see the module's docstring."""
-        operands = node.args[1:] if node.fn == "where" else node.args
         if self.fast and node.fn in NATIVE_FLOAT16:
             return True
-        if node.fn not in SINGLE_ROUNDING or not all(a in self._exact for a in operands):
+        if node.fn not in SINGLE_ROUNDING:
             return False
-        if self.typed.types[index].dtype is BOOL:
-            return True
-        return index in self._exact or self._users[index] <= {"output", "cast float16"}
+        compares = self.typed.types[index].dtype is BOOL
+        # Numbers that are only chosen may be rounded before: the rounded choice is the choice of the rounded. (Those
+        # of comparisons are rounded by definition.)
+        numbers_may_round = compares or node.fn in CHOOSING
+        operands = node.args[1:] if node.fn == "where" else node.args
+        for a in operands:
+            if a not in self._exact and not (numbers_may_round and self.typed.types[a].is_number):
+                return False
+        if not compares and index not in self._exact:
+            if index not in self._early:
+                return False
+            self._exact.add(index)
+        return True
 
     def form(self, index: int, carrier: str) -> Reg:
         """The register with node `index` as `carrier`: the same number, rounded where a float can't hold it."""
@@ -157,7 +167,7 @@ class Legalizer:
         """The register that a node was computed in; a runtime scalar is spread over one when first asked for."""
         if index not in self._home:
             carrier = "float32" if self.typed.types[index].dtype.is_float else "int32"
-            self._define(index, fill(self.build, carrier, ScalarRef(str(self.graph.nodes[index].attr))))
+            self._define(index, fill(self.build, carrier, self._scalars[index]))
         return self._forms[index, self._home[index]]
 
     def as_dtype(self, index: int, dtype: DType) -> Reg:
@@ -175,11 +185,11 @@ class Legalizer:
     def immediate(self, index: int, carrier: str, dtype: DType | None = None) -> Immediate | None:
         """A node as the immediate of an instruction on `carrier` (rounded to `dtype` first), where it can be one."""
         node = self.graph.nodes[index]
-        if node.fn == "scalar":
+        if index in self._scalars:
             # pyasc takes a float for floats and an int for int32, and no other pairs.
             wanted = "float32" if self.typed.types[index].dtype.is_float else "int32"
-            same = carrier == wanted or (wanted == "float32" and carrier == "float16")
-            return ScalarRef(str(node.attr)) if same else None
+            same = carrier == wanted or (wanted == "float32" and carrier == "float16" and node.fn == "scalar")
+            return self._scalars[index] if same else None
         if node.fn != "const" or carrier not in FILLED:
             return None
         assert isinstance(node.attr, (bool, int, float))
@@ -275,6 +285,33 @@ def copy(register: Reg) -> Reg:
     return Reg(build, build.emit(name, carrier, *srcs, imm=imm, fresh=True))
 
 
+_SCALAR_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def _scalar_values(typed: TypedGraph) -> dict[int, Immediate]:
+    """Nodes that runtime scalars (and constants) alone decide, as immediates: float32 arithmetic, as torch's."""
+    found: dict[int, Immediate] = {}
+    for i, node in enumerate(typed.graph.nodes):
+        if node.fn == "scalar":
+            found[i] = ScalarRef(str(node.attr))
+        elif node.fn in (*_SCALAR_SYMBOLS, "neg") and typed.types[i].dtype is FLOAT32:
+            sides = [_scalar_side(typed, a, found) for a in node.args]
+            if any(a in found for a in node.args) and None not in sides:
+                left, right = (sides[0], -1.0) if node.fn == "neg" else sides
+                found[i] = ScalarExpr(_SCALAR_SYMBOLS.get(node.fn, "*"), left, right)  # type: ignore[arg-type]
+    return found
+
+
+def _scalar_side(typed: TypedGraph, index: int, found: dict[int, Immediate]) -> Immediate | None:
+    node = typed.graph.nodes[index]
+    if index in found:
+        return found[index] if typed.types[index].dtype is FLOAT32 else None
+    if node.fn != "const":
+        return None
+    value = constant(node.attr, "float32")  # type: ignore[arg-type]
+    return value if math.isfinite(value) else None
+
+
 def _uses(typed: TypedGraph) -> list[int]:
     """How often each node is read, by other nodes and as an output."""
     uses = [0] * len(typed.graph.nodes)
@@ -284,17 +321,6 @@ def _uses(typed: TypedGraph) -> list[int]:
     for output in typed.graph.outputs:
         uses[output.node] += 1
     return uses
-
-
-def _users(typed: TypedGraph) -> list[set[str]]:
-    users: list[set[str]] = [set() for _ in typed.graph.nodes]
-    for i, node in enumerate(typed.graph.nodes):
-        label = f"cast {typed.types[i].dtype}" if node.fn == "cast" else node.fn
-        for a in node.args:
-            users[a].add(label)
-    for output in typed.graph.outputs:
-        users[output.node].add("output")
-    return users
 
 
 # Functions that pass relative errors of an argument on as they are (or halved).
@@ -321,6 +347,25 @@ def _narrow(typed: TypedGraph) -> frozenset[int]:
     return frozenset(found)
 
 
+def _early(typed: TypedGraph) -> frozenset[int]:
+    """float16 nodes that may be rounded where they are: they only go into float16 results, by choices and signs."""
+    nodes, types = typed.graph.nodes, typed.types
+    users: list[list[int]] = [[] for _ in nodes]
+    for i, node in enumerate(nodes):
+        for a in node.args:
+            users[a].append(i)
+    found: set[int] = set()
+    for i in reversed(range(len(nodes))):
+        if types[i].dtype is not FLOAT16:
+            continue
+        if all(
+            (nodes[u].fn == "cast" and types[u].dtype is FLOAT16) or (u in found and nodes[u].fn in EXACT)
+            for u in users[i]
+        ):
+            found.add(i)
+    return frozenset(found)
+
+
 def exact_float16(typed: TypedGraph) -> frozenset[int]:
     """Nodes whose values are float16 numbers exactly, however they are computed."""
     exact: set[int] = set()
@@ -333,7 +378,7 @@ def exact_float16(typed: TypedGraph) -> frozenset[int]:
             ok = False
         else:
             operands = node.args[1:] if node.fn == "where" else node.args
-            ok = node.fn in ("input", "cast") or (node.fn in EXACT and all(a in exact for a in operands))
+            ok = node.fn in ("input", "cast") or (node.fn in EXACT | WHOLE and all(a in exact for a in operands))
         if ok:
             exact.add(i)
     return frozenset(exact)

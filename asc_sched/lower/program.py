@@ -17,7 +17,27 @@ class ScalarRef:
     name: str
 
 
-Immediate: TypeAlias = "int | float | ScalarRef"
+@attrs.frozen
+class ScalarExpr:
+    """Arithmetic of runtime scalars in float32, which the scalar unit does once per use, not the vector unit."""
+
+    symbol: str  # + - * /
+    left: Immediate
+    right: Immediate
+
+    def names(self) -> tuple[str, ...]:
+        """The runtime scalars in it."""
+        return tuple(n for side in (self.left, self.right) for n in scalar_names(side))
+
+
+Immediate: TypeAlias = "int | float | ScalarRef | ScalarExpr"
+
+
+def scalar_names(imm: Immediate | None) -> tuple[str, ...]:
+    """The runtime scalars that an immediate depends on."""
+    if isinstance(imm, ScalarRef):
+        return (imm.name,)
+    return imm.names() if isinstance(imm, ScalarExpr) else ()
 
 
 @attrs.frozen

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from asc_sched.lower.program import Immediate, ProgramBuilder, ScalarRef
+from asc_sched.lower.program import Immediate, ProgramBuilder, ScalarExpr, ScalarRef
 
-Operand: TypeAlias = "Reg | int | float | ScalarRef"
+Operand: TypeAlias = "Reg | int | float | ScalarRef | ScalarExpr"
 
 
 class Reg:
@@ -231,7 +231,7 @@ def _takes_scalar(carrier: str, value: Immediate) -> bool:
     """Select's scalar is a float literal: any number but NaN for floats, only zero for integers."""
     if carrier.startswith("float"):
         return not (isinstance(value, float) and math.isnan(value))
-    return value == 0 and not isinstance(value, ScalarRef)
+    return value == 0 and not isinstance(value, (ScalarRef, ScalarExpr))
 
 
 def polynomial(x: Reg, coefficients: Sequence[float]) -> Reg:

@@ -106,7 +106,7 @@ def _compare_floats(
 def allowances(
     typed: TypedGraph, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, Constant], precision: str = "exact"
 ) -> Callable[[str], Callable[[], torch.Tensor] | None]:
-    """For each float output, how far the stated errors of the functions may move it: four times the spread of samples."""
+    """For each float output, how far the functions' stated errors may move it: four times the spread of samples."""
     computed: dict[str, torch.Tensor] = {}
 
     def of(name: str) -> Callable[[], torch.Tensor] | None:

@@ -252,8 +252,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = tuple(
     + _same("duplicate", "asc.duplicate({dst}, {imm}, {count})", "Duplicate", 0, _NUMBER, has_imm=True)
     + [
         Instruction(
-            "duplicate", ("mask",), "asc.duplicate({dst}.reinterpret_cast(asc.int16), {imm}, {words_mask})",
-            "Duplicate", has_imm=True,
+            "duplicate",
+            ("mask",),
+            "asc.duplicate({dst}.reinterpret_cast(asc.int16), {imm}, {words_mask})",
+            "Duplicate",
+            has_imm=True,
         )
     ]
     + _bits()

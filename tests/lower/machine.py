@@ -17,7 +17,7 @@ from asc_sched.lang.dtypes import DTYPES
 from asc_sched.lang.infer import TypedGraph, infer
 from asc_sched.lang.reference import evaluate
 from asc_sched.lower.legalize import legalize
-from asc_sched.lower.program import Program, ScalarRef, Step
+from asc_sched.lower.program import Immediate, Program, ScalarExpr, ScalarRef, Step
 from asc_sched.run.check import allowances, compare
 from asc_sched.sim.instructions import BASIC, INLINE
 from asc_sched.sim.numerics.casts import Round
@@ -56,7 +56,7 @@ def run_program(
 def _run(program: Program, step: Step, held: Mapping[int, Array], length: int, scalars: Mapping[str, float]) -> Array:
     row = step.instruction
     srcs = tuple(held[s] for s in step.srcs)
-    imm: Any = scalars[step.imm.name] if isinstance(step.imm, ScalarRef) else step.imm
+    imm = _number(step.imm, scalars)
     out = np.empty(length, dtype_of(row.dst))
     if row.name.startswith("bitwise") and row.dst == "mask":
         return _logic(row.name, srcs)
@@ -73,6 +73,16 @@ def _run(program: Program, step: Step, held: Mapping[int, Array], length: int, s
         mode = _COMPARE_MODES.index(step.mode)
     compute(view, views, 0.0 if name == "select_zero" else imm, mode)
     return out
+
+
+def _number(imm: Immediate | None, scalars: Mapping[str, float]) -> Any:
+    if isinstance(imm, ScalarRef):
+        return scalars[imm.name]
+    if isinstance(imm, ScalarExpr):
+        left, right = (np.float32(_number(side, scalars)) for side in (imm.left, imm.right))
+        with np.errstate(all="ignore"):
+            return float({"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[imm.symbol](left, right))
+    return imm
 
 
 def _logic(name: str, srcs: tuple[Array, ...]) -> Array:

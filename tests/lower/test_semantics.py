@@ -53,7 +53,7 @@ def test_relu_and_clamp_keep_negative_zero() -> None:
 
 
 def test_exact_results_dont_hang_on_what_the_chip_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever way the hardware treats NaN in Max, Min, Relu and Cast, and zeros in Max and Min, the bits are the same."""
+    """Whichever way the hardware treats NaN in Max, Min, Relu and Cast, and zeros in Max, the bits are the same."""
     g = torch.Generator().manual_seed(5)
     before, tried = {}, {}
     for name, found in ops.catalogue().items():
@@ -300,3 +300,22 @@ def test_long_chains_and_deep_nesting() -> None:
     text = "z = minimum(31, ceil(maximum(0.09414722*x1-0.54402936-149.09248, 149.08806-0.09424036*x2))-0.1880195)"
     ((found, _),) = run_both(op(text), torch.zeros(2), torch.zeros(2))
     assert found.tolist() == [31.0, 31.0]
+
+
+# -- runtime scalars -------------------------------------------------------------------------------------------------
+def test_arithmetic_of_scalars_alone_takes_no_vector_instructions() -> None:
+    from asc_sched.lower.legalize import legalize
+    from tests.lower.machine import typed_op
+
+    declared = op("z = x * ((1 - beta) / (alpha * 2 + 0.1)) - -alpha", scalars=["alpha", "beta"])
+    steps = legalize(typed_op(declared, {"x": "float32"})).steps
+    assert [s.instruction.name for s in steps] == ["muls", "sub"] or len(steps) <= 3
+    for alpha, beta in ((0.3, 0.9), (1e-30, 1.0), (-0.05, 3.0)):
+        check_op(declared, [torch.linspace(-3, 3, 64)], alpha=alpha, beta=beta)
+    ((found, expected),) = run_both(declared, torch.linspace(-3, 3, 64), alpha=0.3, beta=0.9)
+    assert torch.equal(found, expected)
+
+
+def test_scalars_alone_may_be_an_output() -> None:
+    ((found, expected),) = run_both(op("z = alpha * 3 + x * 0", scalars=["alpha"]), torch.ones(8), alpha=0.1)
+    assert torch.equal(found, expected)

@@ -32,9 +32,12 @@ RULES: dict[tuple[str, str], Rule] = {}
 # Functions that one float16 instruction (or a few that don't round) computes with a single rounding, and those that
 # don't round at all.
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
-EXACT = frozenset({"neg", "abs", "relu", "maximum", "minimum", "fmax", "fmin", "where", "sign", "copysign"})
+EXACT = frozenset({"neg", "abs", "relu", "maximum", "minimum", "fmax", "fmin", "where", "sign", "copysign", "finite"})
+WHOLE = frozenset({"floor", "ceil", "round", "trunc", "frac"})
 CLASSIFIED = frozenset({"isnan", "isinf", "isfinite", "isposinf", "isneginf", "signbit"})
-SINGLE_ROUNDING = EXACT | COMPARISONS | CLASSIFIED | {"add", "sub", "mul", "div", "sqrt", "leaky_relu"}
+SINGLE_ROUNDING = EXACT | COMPARISONS | CLASSIFIED | {"add", "sub", "mul", "div", "sqrt", "leaky_relu", "reciprocal"}
+# Functions whose result is one of their operands, which may then be rounded before or after.
+CHOOSING = frozenset({"maximum", "minimum", "fmax", "fmin", "where"})
 
 
 # What precision="fast" computes in float16, one rounding after the other.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from asc_sched.lang.dtypes import DType
 from asc_sched.lower.convert import wrapped
-from asc_sched.lower.program import ScalarRef
+from asc_sched.lower.program import ScalarExpr, ScalarRef
 from asc_sched.lower.registers import Reg, select
 from asc_sched.lower.rules import rule
 
@@ -115,7 +115,7 @@ def _extreme(call: Call) -> Reg:
     larger = call.node.fn == "maximum"
     if call.fast:
         return a.max(b) if larger else a.min(b)
-    if isinstance(b, ScalarRef):  # may be NaN: taken where unordered, and a where that is NaN itself
+    if isinstance(b, (ScalarRef, ScalarExpr)):  # may be NaN: taken where unordered, and a where that is NaN itself
         return select(a.is_number(), select(a.compare("GE" if larger else "LE", b), a, b), a)
     other = select(a.compare("LT" if larger else "GT", b), b, a)  # a where unordered
     return other if not isinstance(b, Reg) else select(b.is_number(), other, b)

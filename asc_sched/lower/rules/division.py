@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from asc_sched.lower.convert import convert, wrapped
 from asc_sched.lower.registers import Operand, Reg, select, with_sign
 from asc_sched.lower.rules import refuse, rule
+from asc_sched.lower.rules.power import exact_product
 
 if TYPE_CHECKING:
     from asc_sched.lower.legalize import Call
@@ -65,20 +66,24 @@ def fmod_magnitude(x: Reg, y: Reg, steps: int) -> Reg:
 
 @rule("floor_div")
 def _floor_div(call: Call) -> Reg:
-    """(x - remainder) / y, which is a whole number but for its rounding; x / y where that has no fraction bits left."""
+    """The nearest whole number of x / y, less one where that is too much by the exact rest; x / y itself where that has
+    no fraction bits left.
+    """
     x, y = call.reg(0), call.reg(1)
     quotient = x / y
-    steps = 2
-    rest = with_sign(fmod_magnitude(x, y, steps), x)
-    moved = _move_to_sign(rest, y)
-    # torch subtracts the rest before it moves it to the divisor's sign, and then 1 from the quotient
-    whole = (x - rest) / y
-    whole = select(moved.equals(rest), whole, whole - 1.0)
-    down = whole.round("FLOOR")
-    result = select((whole - down) > 0.5, down + 1.0, down)
-    result = select(whole.equals(0.0), with_sign(result.abs(), quotient), result)
-    result = select(quotient.abs() < 2.0**24, result, quotient)
+    whole = quotient.round("FLOOR") if call.narrow else _exact_floor(x, y, quotient.round("RINT"))
+    # A negative quotient is at least one less than 0, however small it is.
+    differ = (x < 0.0) & (y > 0.0) | (x > 0.0) & (y < 0.0)
+    whole = select(differ & whole.equals(0.0), -1.0, whole)
+    result = select(quotient.abs() < 2.0**24, whole, quotient)
     return select(x.abs().equals(math.inf) & y.differs(0.0), x.like(math.nan), result)
+
+
+def _exact_floor(x: Reg, y: Reg, nearest: Reg) -> Reg:
+    scale = select(y.abs() > 2.0**100, 2.0**-30, 1.0, y.carrier)  # or the product might overflow
+    product, product_low = exact_product(nearest, y * scale)
+    rest = (x * scale - product) - product_low
+    return select(rest * y.sign_one() < 0.0, nearest - 1.0, nearest)
 
 
 @rule("trunc_div")

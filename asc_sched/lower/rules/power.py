@@ -103,7 +103,7 @@ def _split(x: Reg) -> tuple[Reg, Reg]:
     return high, x - high
 
 
-def _product(x: Reg, y: Reg) -> tuple[Reg, Reg]:
+def exact_product(x: Reg, y: Reg) -> tuple[Reg, Reg]:
     """x y as a sum of two floats (Dekker)."""
     p = x * y
     (xh, xl), (yh, yl) = _split(x), _split(y)
@@ -124,7 +124,7 @@ def _log_two(a: Reg) -> tuple[Reg, Reg]:
     d = m + 1.0
     d_low = f - (d - 2.0)
     s = f / d
-    p, p_low = _product(s, d)
+    p, p_low = exact_product(s, d)
     s_low = (((f - p) - p_low) - s * d_low) / d
     z = s * s
     series = polynomial(z, coefficients.LOG) * z * s
@@ -140,7 +140,7 @@ def _log_two(a: Reg) -> tuple[Reg, Reg]:
 def _exp_product(y: Reg, infinite_log: Reg, high: Reg, low: Reg) -> Reg:
     """exp(y (high + low)); `infinite_log` is `high` with the infinities of log(0) and log(inf)."""
     exponent = y * infinite_log
-    p_low = _product(y, high)[1]
+    p_low = exact_product(y, high)[1]
     correction = p_low + y * low
     usable = exponent.abs() < 200.0  # beyond, exp is 0 or infinite (and the correction no number)
     correction = select(usable, correction, 0.0)

@@ -27,7 +27,7 @@ def _erf_near(x: Reg, short: bool) -> Reg:
 
 @rule("erfc")
 def _erfc(call: Call) -> Reg:
-    """t P(t) exp(-a^2) for a = |x|, t = 2 / (2 + a); 2 minus that for negative x; 1 - erf(x) near 0.
+    """t P(t) exp(-a^2) for a = |x|, t = 2 / (2 + a); 2 minus that for negative x.
 
     a^2 is taken apart into h^2 (exact: h has 12 bits) and (a - h)(a + h), or its rounding would show in exp.
     """
@@ -41,5 +41,4 @@ def _erfc(call: Call) -> Reg:
         h = a & a.pattern(0xFFFF_F000)
         tail = polynomial(t, coefficients.ERFCX) * t * (-(h * h)).exp()
         tail = tail + tail * (((h - a) * (h + a)).exp() - 1.0)
-    far = select(x < 0.0, 2.0 - tail, tail)
-    return select(a < 0.7, 1.0 - _erf_near(x, call.narrow), far)
+    return select(x < 0.0, 2.0 - tail, tail)
