@@ -24,9 +24,11 @@ from asc_sched.lower.tiles import (
     longest_columns,
     tiles_for,
 )
+from asc_sched.lower.work import work_of
 from asc_sched.schedule import Schedule
 from asc_sched.target.soc import Target
 from asc_sched.tiling.auto import MAX_COPY_BYTES, auto_schedule
+from asc_sched.tiling.weigh import weighed_schedule
 
 
 def schedule_by_rule(subject: Subject) -> Schedule | tuple[Misfit, ...]:
@@ -82,6 +84,9 @@ class Lowered:
 
 def default_schedule(lowered: Lowered, total_length: int | None, target: Target) -> Schedule:
     """`Schedule.auto` for a flat op. A kernel of any size (total_length None) is planned for large ones."""
+    if lowered.moved and not lowered.program.once:
+        work = work_of(lowered.typed, lowered.program, lowered.allocation, target)
+        return weighed_schedule(ANY_SIZE if total_length is None else total_length, work, target)
     packed, most = _queues(lowered.allocation, target)
     layout = _single(lowered.program, lowered.allocation)
     step = 32 // min(lowered.itemsizes)

@@ -8,9 +8,11 @@ from functools import lru_cache
 
 import attrs
 
-from asc_sched.lower.allocate import Kind
+from asc_sched.lang.infer import TypedGraph
+from asc_sched.lower.allocate import Allocation, Kind
 from asc_sched.lower.layout import Layout, layout_for
-from asc_sched.lower.planner import Lowered
+from asc_sched.lower.program import Step
+from asc_sched.lower.spaces import TileProgram
 from asc_sched.schedule import Schedule
 from asc_sched.target.costs import vector_cycles
 from asc_sched.target.instructions import ASC_TYPE, COUNTS, Instruction
@@ -25,7 +27,7 @@ _ASCENDC = {
 
 @attrs.frozen
 class Form:
-    """An instruction as its call has it: what count it is given for a tile's length, and its operands' types, dst first.
+    """An instruction as its call has it: the count it is given for a tile's length, its operands' types, dst first.
 
     Types are Ascend C's, as a tensor is seen by the call: reinterpreted where the call does that.
     """
@@ -57,14 +59,15 @@ def _counter(hole: str | None) -> Callable[[int], int]:
 
 
 @lru_cache(maxsize=256)
-def view_ops(lowered: Lowered) -> int:
+def view_ops(program: TileProgram, allocation: Allocation) -> int:
     """Scalar operations per tile for derived counts (about six each) and for buffers seen as another type."""
-    calls = [s.instruction.call for s in lowered.program.steps]
-    counts = {h for h in COUNTS for call in calls if "{" + h + "}" in call}
-    views = {(lowered.allocation.home[r], t) for s in lowered.program.steps
-             for r, t in zip((s.dst, *s.srcs), form_of(s.instruction).types, strict=True)}  # fmt: skip
-    slots = {slot for slot, _ in views}
-    return 6 * len(counts) + len(views) - len(slots) + len(lowered.allocation.temps)
+    counts = {h for h in COUNTS for step in program.steps if "{" + h + "}" in step.instruction.call}
+    views = {
+        (allocation.home[r], t)
+        for step in program.steps
+        for r, t in zip((step.dst, *step.srcs), form_of(step.instruction).types, strict=True)
+    }
+    return 6 * len(counts) + len(views) - len({slot for slot, _ in views}) + len(allocation.of_kind(Kind.TEMP))
 
 
 @attrs.frozen
@@ -80,58 +83,80 @@ class Addresses:
 
 
 def addresses(layout: Layout, tile_length: int) -> Addresses:
-    """UB addresses as a TPipe gives them out: input queues, output queues, temporaries, in the order of their set-up."""
-    slots = layout.allocation.slots
-    base, stride = [0] * len(slots), [0] * len(slots)
-    ins = layout.allocation.of_kind(Kind.IN)
-    at = 0
-    if packed(layout):
-        whole = sum(layout.buffer_bytes(s, tile_length) for s in ins)
-        for slot in ins:
-            base[slot], stride[slot] = at + layout.offset_bytes(slot), whole
-            at += layout.buffer_bytes(slot, tile_length)
-        at, ins = whole * layout.buffer_num, ()
-    for slot in (*ins, *layout.allocation.of_kind(Kind.OUT), *layout.allocation.of_kind(Kind.TEMP)):
-        size, count = layout.buffer_bytes(slot, tile_length), layout.buffers(slot)
-        base[slot], stride[slot] = at + layout.offset_bytes(slot), size if count > 1 else 0
-        at += size * count
-    return Addresses(tuple(base), tuple(stride))
+    """UB addresses as a TPipe gives them out: input queues, the queue that is filled once, output queues, temporaries,
+    in the order of their set-up."""
+    where = _Cursor(layout, tile_length)
+    where.queue(Kind.IN, layout.pack_inputs, layout.buffer_num)
+    where.queue(Kind.ONCE, True, 1)
+    where.queue(Kind.OUT, layout.pack_outputs, layout.buffer_num)
+    where.queue(Kind.TEMP, False, 1)
+    return Addresses(tuple(where.base), tuple(where.stride))
 
 
-def packed(layout: Layout) -> bool:
-    """Whether the inputs share a queue."""
-    return layout.packed and len(layout.allocation.of_kind(Kind.IN)) > 1
+class _Cursor:
+    def __init__(self, layout: Layout, tile_length: int) -> None:
+        self.layout = layout
+        self.tile_length = tile_length
+        self.at = 0
+        self.base = [0] * len(layout.allocation.slots)
+        self.stride = list(self.base)
+
+    def queue(self, kind: Kind, together: bool, buffers: int) -> None:
+        """Places the slots of a kind, in one queue or one each."""
+        slots = self.layout.allocation.of_kind(kind)
+        for group in [slots] if together else [(slot,) for slot in slots]:
+            whole = sum(self.layout.buffer_bytes(s, self.tile_length) for s in group)
+            start = self.at
+            for slot in group:
+                self.base[slot] = start + self.layout.offset_bytes(slot)
+                self.stride[slot] = whole if buffers > 1 else 0
+                start += self.layout.buffer_bytes(slot, self.tile_length)
+            self.at += whole * buffers
 
 
-def work_of(lowered: Lowered, target: Target) -> Work:
-    """The work of an op on given dtypes."""
+def queue_count(layout: Layout, kind: Kind) -> int:
+    """How many queues the slots of a kind are in."""
+    together = {Kind.IN: layout.pack_inputs, Kind.OUT: layout.pack_outputs, Kind.ONCE: True}
+    number = len(layout.allocation.of_kind(kind))
+    return min(number, 1) if together[kind] else number
 
-    def layout(schedule: Schedule) -> Layout:
-        return layout_for(lowered.program, lowered.allocation, schedule, target, "kernel")
+
+def work_of(typed: TypedGraph, program: TileProgram, allocation: Allocation, target: Target) -> Work:
+    """The work of an op on given dtypes, on tensors that are one run of memory each."""
+
+    @lru_cache(maxsize=64)
+    def layout(variant: Schedule) -> Layout:
+        return layout_for(program, allocation, variant, target, "kernel")
 
     @lru_cache(maxsize=4096)
-    def cycles(layout: Layout, tile_length: int, length: int) -> float:
-        return _cycles(lowered, addresses(layout, tile_length), length)
+    def cycles(variant: Schedule, tile_length: int, length: int) -> float:
+        return program_cycles(program.steps, program, allocation, addresses(layout(variant), tile_length), length)
 
-    dtypes = lowered.typed.input_dtypes
+    def variant_of(schedule: Schedule) -> Schedule:
+        return attrs.evolve(schedule, core_num=None, tile_num=None, tile_length=None)
+
+    inputs, outputs = typed.input_dtypes, typed.output_dtypes
     return Work(
-        in_sizes=tuple(dtypes[name].itemsize for name, _ in lowered.program.loads),
-        out_sizes=tuple(d.itemsize for d in lowered.typed.output_dtypes.values()),
-        instructions=len(lowered.program.steps),
-        view_ops=view_ops(lowered),
-        temps=len(lowered.allocation.temps),
-        has_pairs=any(len(set(s.srcs)) > 1 for s in lowered.program.steps),
-        vector_cycles=lambda schedule, tile, length: cycles(layout(schedule), tile, length),
-        longest_tile=lambda schedule, step: layout(schedule).largest_tile(target, step),
+        in_sizes=tuple(inputs[name].itemsize for name, _ in program.loads),
+        out_sizes=tuple(d.itemsize for d in outputs.values()),
+        smallest=min(d.itemsize for d in (*inputs.values(), *outputs.values())),
+        instructions=len(program.steps),
+        view_ops=view_ops(program, allocation),
+        temps=len(allocation.of_kind(Kind.TEMP)),
+        has_pairs=any(len(set(s.srcs)) > 1 for s in program.steps),
+        vector_cycles=lambda schedule, tile, length: cycles(variant_of(schedule), tile, length),
+        longest_tile=lambda schedule, step: layout(variant_of(schedule)).largest_tile(target, step),
     )
 
 
-def _cycles(lowered: Lowered, where: Addresses, length: int) -> float:
-    """Cycles of all instructions on a tile of that length, in its first buffers."""
-    homes = lowered.allocation.home
+def program_cycles(
+    steps: tuple[Step, ...], program: TileProgram, allocation: Allocation, where: Addresses, tile_length: int
+) -> float:
+    """Cycles of steps on a tile of that length, in its first buffers."""
     total = 0.0
-    for step in lowered.program.steps:
+    for step in steps:
         form = form_of(step.instruction)
-        spots = tuple(where.base[homes[r] or 0] for r in (step.dst, *step.srcs))
-        total += vector_cycles(step.instruction.ascendc, form.types[0], form.types[1:], form.count(length), spots)
+        spots = tuple(where.base[allocation.home[r] or 0] for r in (step.dst, *step.srcs))
+        count = form.count(program.extents[step.dst].length(tile_length))
+        total += vector_cycles(step.instruction.ascendc, form.types[0], form.types[1:], count, spots)
     return total

@@ -1,8 +1,8 @@
 """How long a schedule takes, in closed form: what a rule can afford where the time model would be a search.
 
-A kernel is a loop of copy_in, compute and copy_out on queues. With two buffers its pipes overlap, so it takes as long
-as its slowest pipe needs for all tiles, and as the others need to fill and to drain; with one buffer, neighbouring pipes
-take turns. Constants are the time model's (`asc_sched.target.timing`), which follows every instruction instead.
+A kernel is a loop of copy_in, compute and copy_out on queues. With two buffers its pipes overlap, so it takes what its
+slowest pipe needs for all tiles, and the others to fill and to drain; with one buffer, neighbouring pipes take turns.
+Constants are the time model's (`asc_sched.target.timing`), which follows every instruction instead.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ def scalar_ops(alike: bool, single: bool) -> tuple[int, int]:
 class Work:
     """One op's work on given dtypes, as a tile's time needs it.
 
-    `in_sizes`, `out_sizes`: bytes per element of each tensor in GM. `instructions` and `view_ops` (scalar operations
-    for counts and views) per tile, `temps` buffers beside the queues; `has_pairs`: some instruction reads two buffers.
-    `vector_cycles(schedule, tile_length, length)` is what the instructions take on `length` elements of such a tile,
-    `longest_tile(schedule, step)` the longest multiple of step that the UB takes (0: none). Both raise `QueueLimitError`
-    where a schedule's queues are too many.
+    `in_sizes`, `out_sizes`: bytes per element of each tensor that is moved; `smallest`: of any argument. Per tile there
+    are `instructions` and `view_ops` (scalar operations for counts and views); `temps` are buffers beside the queues.
+    `has_pairs`: some instruction reads two buffers. `vector_cycles(schedule, tile_length, length)` is what the
+    instructions take on `length` elements of such a tile, `longest_tile(schedule, step)` the longest multiple of step
+    that the UB takes (0: none); both raise `QueueLimitError` where a schedule's queues are too many.
     """
 
     in_sizes: tuple[int, ...]
     out_sizes: tuple[int, ...]
+    smallest: int
     instructions: int
     view_ops: int
     temps: int
@@ -67,9 +68,8 @@ class Split:
         units = -(-total_length // unit)
         each = -(-units // min(core_num, units)) if core_split == "even" else -(-units // core_num)
         cores = min(core_num, units) if core_split == "even" else -(-units // each)
-        return cls(
-            core_num=cores, block_length=min(unit * each, total_length), alike=unit * each * cores == total_length
-        )
+        alike = cores == 1 or unit * each * cores == total_length
+        return cls(core_num=cores, block_length=min(unit * each, total_length), alike=alike)
 
 
 class Estimate:
@@ -82,7 +82,7 @@ class Estimate:
         self.total_length = total_length
         self.target = target
         self.constants = constants
-        self.align = Alignment.of(work.itemsizes, target)
+        self.align = Alignment.of((work.smallest,), target)
         self._hot = l2 == "hot"
 
     def task_us(self, schedule: Schedule) -> float:
@@ -137,10 +137,10 @@ class _Core:
 
         setup, scalar = self._scalar()
         if self.schedule.buffer_num == 1:
-            chains = (total(load, vector) + store[1], load[0] + total(vector, store))
+            chains = [total(load, vector) + store[1], load[0] + total(vector, store)]
         else:
-            chains = (total(load) + vector[1] + store[1], load[0] + total(vector) + store[1],
-                      load[0] + vector[0] + total(store))  # fmt: skip
+            chains = [total(load) + vector[1] + store[1], load[0] + total(vector) + store[1]]
+            chains.append(load[0] + vector[0] + total(store))
         return setup + max(*chains, count * scalar)
 
     def _scalar(self) -> tuple[float, float]:
@@ -154,9 +154,7 @@ class _Core:
 
     def _load(self, length: int) -> float:
         """Loads, and what HBM writes back between them: it serves the two in turn."""
-        back = length * sum(self.work.out_sizes) * self.write_back * self.hbm_write
-        turn = self.c.hbm_turnaround_ns * self.per_ns if back else 0.0
-        return self._loads(length) + back + turn
+        return self._loads(length) + length * sum(self.work.out_sizes) * self.write_back * self.hbm_write
 
     def _loads(self, length: int) -> float:
         c = self.c

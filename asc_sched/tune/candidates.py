@@ -16,6 +16,11 @@ from asc_sched.tune.model import Model
 from asc_sched.tune.space import Space
 
 
+def variant_of(schedule: Schedule) -> Schedule:
+    """A schedule's memory knobs alone."""
+    return attrs.evolve(schedule, core_num=None, tile_length=None)
+
+
 class Candidates:
     """The valid part of a space for one task. `pruned` counts what isn't in it by rule, `reasons` has every case."""
 
@@ -32,6 +37,17 @@ class Candidates:
     def estimate(self, schedule: Schedule) -> float:
         """A first idea of a schedule's time, without looking at it."""
         return self.model.estimate.task_us(schedule)
+
+    def starts(self) -> list[Schedule]:
+        """The rule's own choice (`Schedule.auto`), if the space and the rules allow it."""
+        try:
+            schedule = self.model.rule
+        except AscSchedError:
+            return []
+        variant = variant_of(schedule)
+        longest = self._longest.get(variant, 0)
+        known = schedule.core_num in self.cores and variant in self.variants
+        return [schedule] if known and longest and self._allowed(schedule, longest) else []
 
     def grid(self, variant: Schedule) -> Iterator[Schedule]:
         """Every schedule of a variant that the rules and the restrictions allow."""
@@ -74,7 +90,8 @@ class Candidates:
 
     def _cores(self) -> tuple[int, ...]:
         """Core counts that the target has and that all get work; larger ones launch the same cores."""
-        task, kept = self.model.task, {}
+        task = self.model.task
+        kept: dict[int, None] = {}
         for core_num in self.space.cores(task.target.vector_cores):
             schedule = Schedule(core_num=core_num)
             try:
@@ -97,7 +114,8 @@ class Candidates:
         step = align.line_length if by_line else align.datablock_length
         most = longest // step * step
         wanted = self.space.tiles(block, most, step, self.model.widest)
-        return tuple(t for t in wanted if self._allowed(attrs.evolve(variant, core_num=core_num, tile_length=t), longest))
+        on_cores = attrs.evolve(variant, core_num=core_num)
+        return tuple(t for t in wanted if self._allowed(attrs.evolve(on_cores, tile_length=t), longest))
 
     def _allowed(self, schedule: Schedule, longest: int) -> bool:
         tile = schedule.tile_length or 0

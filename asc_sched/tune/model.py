@@ -19,14 +19,14 @@ from asc_sched.kernel import Kernel, generate
 from asc_sched.kernel import _lower_op as lower_op
 from asc_sched.lang.dtypes import DType
 from asc_sched.lang.infer import TypedGraph
+from asc_sched.lower import default_schedule, schedule_for
 from asc_sched.lower.plan import Tensor
 from asc_sched.lower.work import work_of
 from asc_sched.run.shapes import Shapes
 from asc_sched.schedule import Schedule
 from asc_sched.sim import ArraySpec, Timing, time_kernel
-from asc_sched.sim.launch import Launch
+from asc_sched.sim.timing import time_outlines
 from asc_sched.target import Target
-from asc_sched.target.timing import TIMING
 from asc_sched.tiling import Alignment, resolve
 from asc_sched.tiling.estimate import Estimate
 from asc_sched.tune.sketch import Sketch
@@ -68,7 +68,7 @@ class Model:
         self.task = task
         self.compiled = 0
         self.lowered = lower_op(task.typed)
-        self.work = work_of(self.lowered, task.target)
+        self.work = work_of(task.typed, self.lowered.program, self.lowered.allocation, task.target)
         self.align = Alignment.of(self.lowered.itemsizes, task.target)
         self.sketch = Sketch(self.lowered, task.target)
         self._times: dict[Schedule, float] = {}
@@ -78,6 +78,14 @@ class Model:
     def estimate(self) -> Estimate:
         """The closed form, for a first idea."""
         return Estimate(self.work, self.task.total_length, self.task.target, self.task.l2)
+
+    @cached_property
+    def rule(self) -> Schedule:
+        """`Schedule.auto` for the task. Raises `UbOverflowError`."""
+        if self.task.flat:
+            return default_schedule(self.lowered, self.task.total_length, self.task.target)
+        shapes, dtypes = list(self.task.shapes.inputs), list(self.task.dtypes)
+        return schedule_for(self.task.op, shape=shapes, dtype=dtypes, target=self.task.target)
 
     @property
     def widest(self) -> int:
@@ -102,9 +110,8 @@ class Model:
             schedule, total_length=task.total_length, itemsizes=self.lowered.itemsizes, target=task.target
         )
         sizes = [task.total_length * size for size in self.lowered.itemsizes]
-        launch = Launch([self.sketch.longest(tiling)], sizes, task.target, task.l2, TIMING)
-        cycles = max(run.end for run in launch.run())
-        return TIMING.launch_us + TIMING.launch_per_core_us * tiling.core_num + cycles / task.target.clock_mhz
+        groups = [self.sketch.longest(tiling)]
+        return time_outlines(groups, sizes, core_num=tiling.core_num, target=task.target, l2=task.l2).task_us
 
     # -- compiled kernels -----------------------------------------------------------------------------------------
     def exact(self, schedule: Schedule) -> Timing:

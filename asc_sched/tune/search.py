@@ -11,7 +11,7 @@ import attrs
 
 from asc_sched.errors import AscSchedError
 from asc_sched.schedule import Schedule
-from asc_sched.tune.candidates import Candidates
+from asc_sched.tune.candidates import Candidates, variant_of
 
 # Time of a schedule in microseconds; raises AscSchedError where it has none.
 Timer = Callable[[Schedule], float]
@@ -60,10 +60,12 @@ def random_sample(candidates: Candidates, timer: Timer, deadline: float, *, coun
 def descent(candidates: Candidates, timer: Timer, deadline: float) -> Found:
     """A closed-form estimate of a coarse grid, one look at the best of each variant, then steps along cores and tiles.
 
-    Time is smooth along cores, nearly so along tiles, and the memory knobs act much alike everywhere, so a hundred looks
-    find what the whole space has; `benchmarks/tuning.py` measures the regret.
+    Time is smooth along cores, nearly so along tiles, and the memory knobs act much alike everywhere, so a hundred
+    looks find what the whole space has; `benchmarks/tuning.py` measures the regret.
     """
     seen = _Seen(timer, deadline)
+    for start in candidates.starts():
+        seen(start)
     for variant in candidates.variants:
         for start in _promising(candidates, variant):
             seen(start)
@@ -125,11 +127,6 @@ class _Seen:
         good = [(t, s) for s, t in self.times.items() if t < float("inf")]
         ranked = tuple(sorted(good, key=lambda pair: (pair[0], pair[1].sort_key)))
         return Found(ranked, tuple(self.failed.items()))
-
-
-def variant_of(schedule: Schedule) -> Schedule:
-    """A schedule's memory knobs alone."""
-    return attrs.evolve(schedule, core_num=None, tile_length=None)
 
 
 def _spread(values: Sequence[int], count: int) -> list[int]:

@@ -1,22 +1,24 @@
 """What a schedule's kernel will execute, told without writing or compiling it.
 
-The time model takes core groups: trees of instruction records. For a kernel that isn't compiled they are built here from
-the machine program, the UB layout and the tiling. Everything is exact but the scalar operations between the
-instructions, which only the compiler knows (a percent or two of a small kernel's time). A search ranks by sketches and
-compiles its finalists, whose times are then of the real thing.
+The time model takes core groups: trees of instruction records. For a kernel that isn't compiled they are built here
+from the machine program, the UB layout and the tiling. Everything is exact but the scalar operations between the
+instructions, which only the compiler knows (some tenths of a percent of a kernel's time). A search ranks by sketches
+and compiles its finalists, whose times are then of the real thing.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import attrs
 
 from asc_sched.lower.allocate import Kind
 from asc_sched.lower.layout import Layout, check_ub, layout_for
-from asc_sched.lower.planner import Lowered
 from asc_sched.lower.program import Step
-from asc_sched.lower.work import addresses, form_of, packed, view_ops
+from asc_sched.lower.rule import Lowered
+from asc_sched.lower.spaces import AnyStep
+from asc_sched.lower.work import addresses, form_of, queue_count, view_ops
 from asc_sched.schedule import Schedule
 from asc_sched.sim.affine import Var, make
 from asc_sched.sim.outline import CoreGroup, Node, Repeat
@@ -58,7 +60,7 @@ class Sketch:
 def _runs(tiling: Tiling) -> Iterator[tuple[int, int]]:
     """Runs of cores with equal blocks: those with one unit more, the others, the last one if it is shorter."""
     cuts = sorted({0, min(tiling.extra_units, tiling.core_num), tiling.core_num - 1, tiling.core_num})
-    runs = [(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
+    runs = [(a, b - a) for a, b in itertools.pairwise(cuts)]
     if len(runs) > 1 and tiling.block(runs[-1][0])[1] == tiling.block(runs[-2][0])[1]:
         runs[-2:] = [(runs[-2][0], runs[-2][1] + 1)]
     yield from runs
@@ -74,7 +76,7 @@ class _Writer:
         self.outs = layout.allocation.of_kind(Kind.OUT)
         names = list(lowered.typed.input_dtypes)
         self.args = [*(names.index(n) for n, _ in lowered.program.loads), *range(len(names), len(lowered.itemsizes))]
-        self.packed = packed(layout)
+        self.in_queues, self.out_queues = (queue_count(layout, kind) for kind in (Kind.IN, Kind.OUT))
         lengths = {tiling.block(c)[1] for c in (0, tiling.core_num - 1)}
         self.setup_ops, self.tile_ops = scalar_ops(len(lengths) == 1, tiling.max_tile_count == 1)
         self.where = addresses(layout, tiling.tile_length)
@@ -91,11 +93,12 @@ class _Writer:
     def _setup(self) -> Iterator[Record]:
         tensors = len(self.lowered.itemsizes)
         hints = len(self.ins) if self.bypass else 0
-        queues = (1 if self.packed else len(self.ins)) + len(self.outs)
-        buffers = queues + len(self.layout.allocation.temps)
+        buffers = self.in_queues + self.out_queues + len(self.layout.allocation.of_kind(Kind.TEMP))
         kinds = ["global_buffer"] * tensors + ["hint"] * hints + ["tpipe"] + ["init_buffer"] * buffers
         yield from (Init(kind, _LOC) for kind in [*kinds, "get_block_idx"])
         yield ScalarWork(self.setup_ops, _LOC)
+        program = self.lowered.program
+        yield from (self._instruction(s, self.tiling.tile_length, 0) for s in (*program.setup, *program.prologue))
 
     def _tiles(self, start: int, length: int, var: Var, pitch: int) -> Iterator[Node]:
         tile, turns = self.tiling.tile_length, self.layout.buffer_num
@@ -123,44 +126,40 @@ class _Writer:
     def _copy_in(
         self, start: int, length: int, turn: int, core: tuple[Var, int], loop: tuple[Var, int] | None
     ) -> Iterator[Record]:
-        if self.packed:
-            yield QueueOp("alloc", 0, "VECIN", turn, _LOC)
-        for number, slot in enumerate(self.ins):
-            if not self.packed:
-                yield QueueOp("alloc", number, "VECIN", turn, _LOC)
-            yield ScalarWork(PACKED_OPS if self.packed else COPY_OPS, _LOC)
-            yield self._copy(Pipe.MTE2, slot, number, start, length, turn, core, loop)
-            if not self.packed:
-                yield QueueOp("enque", number, "VECIN", turn, _LOC)
-        if self.packed:
-            yield QueueOp("enque", 0, "VECIN", turn, _LOC)
-
-    def _queues(self) -> tuple[range, range]:
-        """Numbers of the input queues and of the output queues."""
-        ins = 1 if self.packed else len(self.ins)
-        return range(ins), range(ins, ins + len(self.outs))
-
-    def _compute(self, length: int, turn: int) -> Iterator[Record]:
-        ins, outs = self._queues()
-        yield from (QueueOp("deque", q, "VECIN", turn, _LOC) for q in ins)
-        if self.packed:
-            yield ScalarWork(PACKED_OPS if self.packed else COPY_OPS, _LOC)
-        yield from (QueueOp("alloc", q, "VECOUT", turn, _LOC) for q in outs)
-        views = view_ops(self.lowered) + (PACKED_OPS if self.packed else 0)
-        if views:
-            yield ScalarWork(views, _LOC)
-        yield from self._instructions(length, turn)
-        yield from (QueueOp("enque", q, "VECOUT", turn, _LOC) for q in outs)
-        yield from (QueueOp("free", q, "VECIN", turn, _LOC) for q in ins)
+        for queue, members in self._grouped(self.ins, self.in_queues, 0):
+            yield QueueOp("alloc", queue, "VECIN", turn, _LOC)
+            for number, slot in members:
+                yield ScalarWork(PACKED_OPS if len(members) > 1 else COPY_OPS, _LOC)
+                yield self._copy(Pipe.MTE2, slot, number, start, length, turn, core, loop)
+            yield QueueOp("enque", queue, "VECIN", turn, _LOC)
 
     def _copy_out(
         self, start: int, length: int, turn: int, core: tuple[Var, int], loop: tuple[Var, int] | None
     ) -> Iterator[Record]:
-        for number, (queue, slot) in enumerate(zip(self._queues()[1], self.outs, strict=True), len(self.ins)):
+        for queue, members in self._grouped(self.outs, self.out_queues, self.in_queues):
             yield QueueOp("deque", queue, "VECOUT", turn, _LOC)
-            yield ScalarWork(COPY_OPS, _LOC)
-            yield self._copy(Pipe.MTE3, slot, number, start, length, turn, core, loop)
+            for number, slot in members:
+                yield ScalarWork(COPY_OPS, _LOC)
+                yield self._copy(Pipe.MTE3, slot, len(self.ins) + number, start, length, turn, core, loop)
             yield QueueOp("free", queue, "VECOUT", turn, _LOC)
+
+    @staticmethod
+    def _grouped(slots: tuple[int, ...], queues: int, first: int) -> list[tuple[int, list[tuple[int, int]]]]:
+        """Each queue's number with its members (number among the slots, slot)."""
+        numbered = list(enumerate(slots))
+        return [(first, numbered)] if queues == 1 else [(first + i, [pair]) for i, pair in enumerate(numbered)]
+
+    def _compute(self, length: int, turn: int) -> Iterator[Record]:
+        ins, outs = range(self.in_queues), range(self.in_queues, self.in_queues + self.out_queues)
+        yield from (QueueOp("deque", q, "VECIN", turn, _LOC) for q in ins)
+        yield from (QueueOp("alloc", q, "VECOUT", turn, _LOC) for q in outs)
+        program, allocation = self.lowered.program, self.lowered.allocation
+        views = view_ops(program, allocation) + (PACKED_OPS if self.in_queues < len(self.ins) else 0)
+        if views:
+            yield ScalarWork(views, _LOC)
+        yield from (self._instruction(step, length, turn) for step in program.steps)
+        yield from (QueueOp("enque", q, "VECOUT", turn, _LOC) for q in outs)
+        yield from (QueueOp("free", q, "VECIN", turn, _LOC) for q in ins)
 
     def _copy(
         self, pipe: Pipe, slot: int, number: int, start: int, length: int, turn: int, core: tuple[Var, int],
@@ -177,14 +176,12 @@ class _Writer:
         gm = GmSpan(arg, offset, nbytes, self.bypass and pipe is Pipe.MTE2)  # type: ignore[arg-type]
         return Copy(pipe, "DataCopyPad", ub, gm, 1, nbytes, 0, _LOC)
 
-    def _instructions(self, length: int, turn: int) -> Iterator[Record]:
-        for step in self.lowered.program.steps:
-            yield self._instruction(step, length, turn)
-
-    def _instruction(self, step: Step, length: int, turn: int) -> Compute:
+    def _instruction(self, step: AnyStep, length: int, turn: int) -> Compute:
+        assert isinstance(step, Step), "flat programs spread nothing"
         form = form_of(step.instruction)
-        count = form.count(length)
-        spans = [self._span(r, dtype, length, turn) for r, dtype in zip((step.dst, *step.srcs), form.types, strict=True)]
+        count = form.count(self.lowered.program.extents[step.dst].length(length))
+        operands = zip((step.dst, *step.srcs), form.types, strict=True)
+        spans = [self._span(register, dtype, length, turn) for register, dtype in operands]
         return Compute(step.instruction.ascendc, spans[0], tuple(spans[1:]), count, _LOC)
 
     def _span(self, register: int, dtype: str, length: int, turn: int) -> UbSpan:
