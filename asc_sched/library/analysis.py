@@ -78,7 +78,9 @@ def _conditions(graph: Graph) -> set[str]:
 
 
 class Analyst:
-    """Analyses ops. `known` are earlier answers by key, `cache` has those of other builds, `used` all that were asked for.
+    """Analyses ops.
+
+    `known` holds earlier answers by key, `cache` those of other builds; `used` collects all that were asked for.
     """
 
     def __init__(self, known: Mapping[str, Any] | None = None, cache: Cache | None = None) -> None:

@@ -3,36 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asc_sched.declare import Op
-from asc_sched.lang.infer import TypedGraph
+from asc_sched.lang.dtypes import DTYPES
 from asc_sched.schedule import Schedule
 from asc_sched.target import get_target
-from asc_sched.tune.choice import tuned_schedule
 
-NO_TUNER = "no tuned schedule was found; chosen by the rule of Schedule.auto"
+NOT_TUNED = "no tuned schedule was found for this size; chosen by the rule of Schedule.auto"
+ANY_SIZE = "schedules are tuned for a size; a kernel of any size is planned by the rule of Schedule.auto"
+#: Whose results count, measured ones first.
+_BACKENDS = ("npu", "model")
+
+
+def find_tuned(op: Op, dtypes: Sequence[str], shape: tuple[int, ...] | None, target: str) -> Schedule | None:
+    """The winner of a search for this op, size and target: the user's own, or one that ships with the package.
+
+    Looked up where a build is started, so that what is built doesn't depend on the machine that builds it.
+    """
+    if shape is None:
+        return None
+    from asc_sched.tune.choice import tuned_schedule
+
+    kinds, shapes = tuple(DTYPES[d] for d in dtypes), (shape,) * len(dtypes)
+    for backend in _BACKENDS:
+        found = tuned_schedule(op, shapes, math.prod(shape), kinds, get_target(target), backend=backend)
+        if found is not None:
+            return found
+    return None
 
 
 def choose_schedule(
-    op: Op, typed: TypedGraph, shape: tuple[int, ...] | None, wanted: str | Mapping[str, Any], target: str
+    wanted: str | Mapping[str, Any], tuned: Mapping[str, Any] | None, shape: tuple[int, ...] | None
 ) -> tuple[Schedule | None, str]:
-    """The schedule that ``wanted`` ("auto", "tuned", or a fixed one's fields) stands for, and a note for the manifest.
+    """The schedule that `wanted` ("auto", "tuned", or a fixed one's fields) stands for, and a note for the manifest.
 
-    None is the choice by rule.
+    `tuned` are the fields of what `find_tuned` found. None is the choice by rule.
     """
     if not isinstance(wanted, str):
         return Schedule.from_dict(wanted), ""
     if wanted == "auto":
         return None, ""
-    tuned = _tuned(op, typed, shape, target)
-    return (None, NO_TUNER) if tuned is None else (tuned, "")
-
-
-def _tuned(op: Op, typed: TypedGraph, shape: tuple[int, ...] | None, target: str) -> Schedule | None:
-    """The stored or shipped winner for this op, size and target, or None."""
-    if shape is None:
-        return None
-    dtypes = tuple(typed.input_dtypes.values())
-    return tuned_schedule(op, (shape,) * len(dtypes), math.prod(shape), dtypes, get_target(target))
+    if tuned is not None:
+        return Schedule.from_dict(tuned), ""
+    return None, ANY_SIZE if shape is None else NOT_TUNED

@@ -10,12 +10,14 @@ from typing import Any
 
 import attrs
 
+from asc_sched.declare import Op
 from asc_sched.errors import LibraryError
 from asc_sched.lang.graph import Constant, Graph, Scalar
 from asc_sched.lang.printer import statements
 from asc_sched.library.analysis import Analysis, Analyst, GradientData, TypedData, input_dtypes
+from asc_sched.library.choose import find_tuned
 from asc_sched.library.graphs import constant_to_json, graph_from_json
-from asc_sched.library.names import check_operators, schedule_label, spread, symbol, torch_name
+from asc_sched.library.names import check_operators, spread, symbol, torch_name
 from asc_sched.library.spec import Library, OpEntry
 from asc_sched.library.toolchain import digest, toolchain
 from asc_sched.lower.naming import identifier
@@ -33,16 +35,17 @@ _SCHEMA_WORDS = frozenset(
 
 @attrs.frozen(eq=False)
 class PlannedKernel:
-    """One kernel to build. `schedule` is ``auto``, ``tuned`` or fixed; `shape` None is any size."""
+    """One kernel to build. `schedule` is ``auto``, ``tuned`` or fixed; `tuned` is what a search has found for it, if
+    anything; `shape` None is any size."""
 
     symbol: str
     operator: str
     typed: TypedData
-    expression: tuple[str, ...]
     shape: tuple[int, ...] | None
     schedule: str | Schedule
     target: str
     timed_length: int
+    tuned: Schedule | None = None
 
     def job(self) -> dict[str, Any]:
         """All that a worker needs, as JSON data."""
@@ -54,6 +57,7 @@ class PlannedKernel:
             "inputs": list(self.typed.inputs),
             "shape": None if self.shape is None else list(self.shape),
             "schedule": self.schedule if isinstance(self.schedule, str) else self.schedule.to_dict(),
+            "tuned": None if self.tuned is None else self.tuned.to_dict(),
             "target": self.target,
             "timed_length": self.timed_length,
             "toolchain": toolchain(),
@@ -151,7 +155,7 @@ def _forward(entry: OpEntry, analyses: list[Analysis], derived: Mapping[str, str
     variants = []
     for a in analyses:
         assert a.forward is not None
-        kernels = _kernels(entry.torch_name, a.forward, entry, entry.schedules)
+        kernels = _kernels(entry.torch_name, entry.op, a.forward, entry, entry.schedules)
         name = derived.get(_signature(a.gradient.typed)) if a.gradient and a.gradient.typed else None
         variants.append(Variant(a.forward, kernels, a.gradient, name, a.no_gradient))
     return _operator(entry.torch_name, entry.name, entry.op.doc, False, entry.op.graph, variants)
@@ -170,8 +174,11 @@ def _backward(entry: OpEntry, analyses: list[Analysis]) -> dict[str, Operator]:
         suffix = "" if not result else f"_{digest(signature)[:8]}"
         name = f"{entry.name}_vjp{suffix}"  # vector-Jacobian product; ops of users' own are called _backward
         usable = torch_name(name)
-        why = "it is a derivative"
-        variants = [Variant(t, _kernels(usable, t, entry, schedules), None, None, why) for t in members]
+        variants = []
+        for typed in members:
+            op = Op(usable, graph_from_json(typed.graph))
+            kernels = _kernels(usable, op, typed, entry, schedules)
+            variants.append(Variant(typed, kernels, None, None, "it is a derivative"))
         graph = graph_from_json(members[0].graph)
         result[signature] = _operator(usable, name, f"The derivative of {entry.name}.", True, graph, variants)
     return result
@@ -225,16 +232,16 @@ def _schema_default(default: Constant | None) -> str:
 
 # -- kernels -----------------------------------------------------------------------------------------------------
 def _kernels(
-    operator: str, typed: TypedData, entry: OpEntry, schedules: tuple[str | Schedule, ...]
+    operator: str, op: Op, typed: TypedData, entry: OpEntry, schedules: tuple[str | Schedule, ...]
 ) -> tuple[PlannedKernel, ...]:
-    expression = statements(graph_from_json(typed.graph))
     kernels = []
     for target in entry.targets:
         for shape in entry.shapes:
             for schedule in schedules:
                 timed = TIMED_LENGTH if shape is None else math.prod(shape)
                 name = symbol(operator, typed.inputs, shape, schedule, target)
-                kernels.append(PlannedKernel(name, operator, typed, expression, shape, schedule, target, timed))
+                tuned = find_tuned(op, typed.inputs, shape, target) if schedule == "tuned" else None
+                kernels.append(PlannedKernel(name, operator, typed, shape, schedule, target, timed, tuned))
     return tuple(kernels)
 
 
@@ -243,10 +250,3 @@ def scalar_to_json(scalar: Scalar, argument: str) -> dict[str, Any]:
     default = None if scalar.default is None else constant_to_json(scalar.default)
     return {"name": scalar.name, "argument": argument, "dtype": scalar.dtype.name, "default": default}
 
-
-def describe_schedule(schedule: str | Schedule) -> str:
-    """How a kernel's schedule was asked for: ``auto``, ``tuned`` or ``fixed``."""
-    return schedule if isinstance(schedule, str) else "fixed"
-
-
-__all__ = ["Operator", "Plan", "PlannedKernel", "Variant", "make_plan", "schedule_label"]

@@ -68,7 +68,7 @@ def _generate(job: Mapping[str, Any]) -> tuple[Kernel, str]:
     typed = typed_from_json(graph, job["types"], job["inputs"])
     op = Op(job["op"], graph)
     shape = None if job["shape"] is None else tuple(job["shape"])
-    schedule, note = choose_schedule(op, typed, shape, job["schedule"], job["target"])
+    schedule, note = choose_schedule(job["schedule"], job["tuned"], shape)
     kernel = generate(
         op, shape, list(job["inputs"]), schedule=schedule, target=job["target"], name=job["symbol"], typed=typed
     )

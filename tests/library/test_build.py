@@ -372,3 +372,31 @@ def test_the_command_tells_what_it_did_and_its_exit_code_whether_all_is_there(tm
     assert wrong.stderr.startswith("error: can't read ")
     many = command("build", str(declared), "--out", out, "--jobs", "0")
     assert (many.returncode, many.stderr) == (0, "")  # nothing to do, so no worker is asked for
+
+
+# -- tuned schedules -----------------------------------------------------------------------------------------------
+def test_tuned_schedules_are_used_where_a_search_has_found_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asc_sched import Schedule, op
+
+    monkeypatch.setenv("ASC_SCHED_TUNING_DB", str(tmp_path / "tuning.sqlite"))
+    spec = {
+        "name": "quick", "ops": [{"name": "f", "expr": "z = x * 3.0"}], "shapes": ["dynamic", "64x100"],
+        "schedules": ["tuned"], "gradients": False,
+    }  # fmt: skip
+    symbols = [f"f_float32_{shape}_tuned_Ascend910B1" for shape in ("64x100", "any")]
+
+    def schedules() -> list[dict[str, Any]]:
+        assert build(spec, tmp_path / "out").ok
+        kernels = json.loads((tmp_path / "out/quick/manifest.json").read_text())["kernels"]
+        return [kernels[s]["schedule"] for s in symbols]
+
+    fixed, dynamic = schedules()
+    assert fixed["note"] == "no tuned schedule was found for this size; chosen by the rule of Schedule.auto"
+    assert dynamic["note"].startswith("schedules are tuned for a size")
+    choices = [Schedule(core_num=3, tile_length=512), Schedule(core_num=5, tile_length=256)]
+    best = op("z = x * 3.0").tune(shape=(64, 100), dtype="float32", space=choices, backend="model").best
+    fixed, dynamic = schedules()
+    assert (fixed["chosen"], fixed["note"], fixed["fields"]) == ("tuned", "", best.to_dict())
+    assert dynamic["note"].startswith("schedules are tuned for a size")
