@@ -44,7 +44,8 @@ def rows_by_case() -> dict[tuple[str, str, str], frozenset[tuple[str, ...]]]:
 COVER = (
     ("logaddexp2", "int64"), ("pow", "int8"), ("isclose", "uint8"), ("fake_quantize", "bfloat16"),
     ("heaviside", "bool"), ("pow", "float32"), ("logical_xor", "bool"), ("bitwise_xor", "int8"),
-    ("bitwise_xor", "uint8"), ("copysign", "float16"), ("sign", "int16"), ("bitwise_xor", "int16"), ("bitwise_xor", "int32"), ("bitwise_and", "int64"),
+    ("bitwise_xor", "uint8"), ("copysign", "float16"), ("sign", "int16"),
+    ("bitwise_xor", "int16"), ("bitwise_xor", "int32"), ("bitwise_and", "int64"),
     ("mse_loss_backward", "int32"), ("add", "int16"), ("add", "float16"), ("sub", "float16"), ("div", "float16"),
     ("positive", "bfloat16"), ("positive", "int8"), ("positive", "uint8"), ("sqrt", "float32"), ("sqrt", "float16"),
     ("minimum", "int16"), ("minimum", "int32"), ("leaky_relu", "float32"), ("to_int16", "int32"), ("abs", "float16"),
