@@ -12,7 +12,7 @@ from asc_sched.sim.findings import log
 from asc_sched.sim.ir import Op
 from asc_sched.sim.machine import Builder, Env, Step, unknown
 from asc_sched.sim.numerics.casts import convert
-from asc_sched.sim.patterns import FULL_MASK
+from asc_sched.sim.patterns import BLOCK_BYTES, FULL_MASK
 from asc_sched.sim.stream import Pipe
 
 _PIPES = {p.value: p for p in Pipe}
@@ -129,6 +129,31 @@ def _deq_scale(op: Op) -> Step:
     return step
 
 
+# -- what a core asks or says about itself -----------------------------------------------------------------------
+def _constant_answer(op: Op) -> Step:
+    """Questions that have one answer on a vector core."""
+    out, answer = op.results[0], _ANSWERS[op.name]
+
+    def step(env: Env, core: Core) -> None:
+        env[out] = answer
+
+    return step
+
+
+_ANSWERS = {"ascendc.ascend_is_aiv": 1, "ascendc.ascend_is_aic": 0, "ascendc.get_data_block_size_in_bytes": BLOCK_BYTES}
+
+
+def _trap(op: Op) -> Step:
+    loc = op.loc
+    return lambda env, core: core.fail(errors.ScalarError, loc, "trap: the kernel stops here")
+
+
+def _clean_cache(op: Op) -> Step:
+    """`DataCacheCleanAndInvalid`. Scalar accesses to GM are taken as coherent, so it takes time only."""
+    loc = op.loc
+    return lambda env, core: core.scalar(1, loc)
+
+
 # -- other ------------------------------------------------------------------------------------------------------
 def _scalar_cast(op: Op) -> Step:
     mode = op.attrs["roundMode"]
@@ -175,6 +200,10 @@ BUILDERS: Mapping[str, Builder] = {
     "ascendc.set_vector_mask_l1": _set_vector_mask,
     "ascendc.set_deq_scale": _deq_scale,
     "ascendc.scalar_cast": _scalar_cast,
+    **dict.fromkeys(_ANSWERS, _constant_answer),
+    "ascendc.trap": _trap,
+    "ascendc.data_cache_clean_invalid_global": _clean_cache,
+    "ascendc.data_cache_clean_invalid_global_nodccidst": _clean_cache,
     "ascendc.printf": _printf,
     "ascendc.dump_tensor": _dump_tensor,
 }

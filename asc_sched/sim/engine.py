@@ -125,7 +125,8 @@ class Clock:
         end += stall
         if misses:
             self.hbm.hold(stall)
-        lane.free = start + rates.copy_gap
+        # not further ahead of the data than a latency: no earlier start would make the next copy end earlier
+        lane.free = max(start + rates.copy_gap, end - (rates.load_miss if misses else rates.load_hit))
         lane.data = end
         lane.occupy(start, end)
         self.bytes_read += copy.nbytes
@@ -158,7 +159,7 @@ class Clock:
             self.hbm.write_back(start, copy.hbm)
             self.hbm_bytes += copy.nbytes * copy.hbm_part
         self.stores = [*self.stores[-2:], Span(copy.bank, start, end, taken, copy.nbytes * rates.bank_stall)]
-        lane.free = start + rates.copy_gap
+        lane.free = max(start + rates.copy_gap, end - rates.store)
         lane.data = end
         lane.occupy(start, end)
         self.bytes_written += copy.nbytes

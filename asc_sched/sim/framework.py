@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from asc_sched.sim import dtypes
+from asc_sched.sim import dtypes, errors
 from asc_sched.sim.core import Core
 from asc_sched.sim.ir import Op
 from asc_sched.sim.machine import Builder, Env, Step
 from asc_sched.sim.queues import Queue, State, TBuf
+from asc_sched.sim.stream import Loc
 from asc_sched.sim.values import LocalTensor
 
 
@@ -95,11 +96,19 @@ def _alloc(op: Op) -> Step:
     return step
 
 
+def _check_in_place(queue: Queue, call: str, core: Core, loc: Loc) -> None:
+    """C++ asserts that a queue whose tensors are handed in has depth 0."""
+    if queue.depth:
+        text = f"{call} with a tensor of the caller's needs a queue of depth 0; {queue} has depth {queue.depth}"
+        core.fail(errors.UnsupportedError, loc, text)
+
+
 def _alloc_in_place(op: Op) -> Step:
     queue, out = op.operands
     dtype, loc = dtypes.of(op.types[-1]), op.loc
 
     def step(env: Env, core: Core) -> None:
+        _check_in_place(env[queue], "alloc_tensor", core, loc)
         buffer = core.alloc(env[queue], loc)
         env[out] = LocalTensor(buffer.addr, buffer.nbytes, dtype, buffer)
 
@@ -121,6 +130,7 @@ def _deque_in_place(op: Op) -> Step:
     dtype, loc = dtypes.of(op.types[-1]), op.loc
 
     def step(env: Env, core: Core) -> None:
+        _check_in_place(env[queue], "deque", core, loc)
         buffer = core.deque(env[queue], loc)
         env[out] = LocalTensor(buffer.addr, buffer.nbytes, dtype, buffer)
 

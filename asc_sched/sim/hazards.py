@@ -15,7 +15,7 @@ scalar accesses are taken as always in order, and PIPE_V needs no barrier.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from typing import NamedTuple
 
 from asc_sched.sim.queues import Clock
@@ -156,6 +156,38 @@ class GmAccess(NamedTuple):
     loc: Loc
 
 
+class _Open:
+    """Accesses of one copy pipe that may still be under way, sorted by address."""
+
+    __slots__ = ("_done", "_found", "_longest")
+
+    def __init__(self) -> None:
+        self._found: list[GmAccess] = []
+        self._longest = 0
+        self._done = 0
+
+    def add(self, access: GmAccess) -> None:
+        insort(self._found, access)
+        self._longest = max(self._longest, access.end - access.start)
+
+    def forget(self, done: int) -> None:
+        """Drops accesses up to number `done`: they are over."""
+        if done > self._done:
+            self._done = done
+            self._found = [a for a in self._found if a.number > done]
+
+    def meet(self, start: int, end: int, number: int = -1) -> GmAccess | None:
+        """An access by another instruction than `number` that touches bytes [start, end)."""
+        found = self._found
+        for i in range(bisect_left(found, (start - self._longest,)), len(found)):
+            a = found[i]
+            if a.start >= end:
+                return None
+            if a.end > start and a.number != number:
+                return a
+        return None
+
+
 class GmOrder:
     """Order of a core's own loads and stores in GM: MTE2 and MTE3 run beside each other there, too.
 
@@ -165,29 +197,22 @@ class GmOrder:
     __slots__ = ("_loads", "_stores")
 
     def __init__(self) -> None:
-        self._loads: list[GmAccess] = []
-        self._stores: list[GmAccess] = []
+        self._loads = _Open()
+        self._stores = _Open()
 
     def load(self, number: int, known_store: int, start: int, end: int, loc: Loc) -> Race | None:
         """Records a load by MTE2; gives a store that it isn't ordered after."""
-        self._stores = [a for a in self._stores if a.number > known_store]
-        self._loads.append(GmAccess(start, end, number, loc))
-        for a in self._stores:
-            if a.start < end and start < a.end:
-                return Race(Pipe.MTE3, a.loc, True)
-        return None
+        self._stores.forget(known_store)
+        self._loads.add(GmAccess(start, end, number, loc))
+        hit = self._stores.meet(start, end)
+        return Race(Pipe.MTE3, hit.loc, True) if hit is not None else None
 
     def store(self, number: int, known: list[int], start: int, end: int, loc: Loc) -> Race | None:
         """Records a store by MTE3 (which knows `known`); gives a load or store that it isn't ordered after."""
-        known_load, known_store = known[2], known[3]
-        self._loads = [a for a in self._loads if a.number > known_load]
-        self._stores = [a for a in self._stores if a.number > known_store]
-        race = None
-        for a in self._stores:
-            if a.start < end and start < a.end and a.number != number:
-                race = Race(Pipe.MTE3, a.loc, True)
-        for a in self._loads:
-            if a.start < end and start < a.end:
-                race = Race(Pipe.MTE2, a.loc, False)
-        self._stores.append(GmAccess(start, end, number, loc))
-        return race
+        self._loads.forget(known[2])
+        self._stores.forget(known[3])
+        load, store = self._loads.meet(start, end), self._stores.meet(start, end, number)
+        self._stores.add(GmAccess(start, end, number, loc))
+        if load is not None:
+            return Race(Pipe.MTE2, load.loc, False)
+        return Race(Pipe.MTE3, store.loc, True) if store is not None else None

@@ -193,6 +193,7 @@ def _adv() -> dict[str, Instruction]:
     found["xor"] = Instruction("Xor", arith.bit_xor, same("int16_t uint16_t", 3), forms="all", bitwise=True)
     axpy = same(FLOATS, 3) | signatures("float half float")
     found["axpy"] = Instruction("Axpy", arith.axpy, axpy, reads_dst=True, forms="tmp_count")
+    found["quant"] = Instruction("Quant", casts.quant, signatures("int8_t half", "int8_t float"), forms="count")
     return found
 
 
@@ -220,7 +221,7 @@ def _inline_only() -> dict[str, Instruction]:
 BASIC: Mapping[str, Instruction] = _basic()
 ADV: Mapping[str, Instruction] = _adv()
 INLINE: Mapping[str, Instruction] = {
-    **{i.name: i for op, i in ADV.items() if op not in ("exp", "axpy")},
+    **{i.name: i for op, i in ADV.items() if op not in ("exp", "axpy", "quant")},
     **{i.name: i for op, i in BASIC.items() if op != "select_scalar"},
     **_inline_only(),
 }

@@ -109,4 +109,4 @@ def walk(block: Block) -> Iterator[Op]:
 def element(type_text: str) -> str:
     """The element type of a tensor or memref type (`f32` of `!ascendc.local_tensor<*xf32>`), else the type itself."""
     m = _ELEMENT.search(type_text)
-    return m.group(1) if m and type_text[:1] in "!m" else type_text
+    return m.group(1) if m and type_text[:1] in "!m<" else type_text

@@ -132,7 +132,11 @@ class _Compiler:
         builder = self._builders.get(name) or self._find(op)
         if builder is None:
             raise unknown(op)
-        return builder(op), (1 if name in _CHEAP else 0)
+        try:
+            return builder(op), (1 if name in _CHEAP else 0)
+        except (KeyError, IndexError, ValueError, TypeError) as e:  # a form of it that its builder wasn't written for
+            text = f"{op.loc}: the simulator can't read this form of {name} ({type(e).__name__}: {e})"
+            raise errors.UnknownOperationError(text, op.loc) from e
 
     # -- control flow ------------------------------------------------------------------------------------------
     def _control(self, op: Op) -> Step:

@@ -23,10 +23,11 @@ MAX_EXT_BLOCK_BYTES = 2097151
 Planner = Callable[[Env, Core], CopyPlan]
 
 
-def _copy(op: Op, plan: Planner, name: str) -> Step:
+def _copy(op: Op, plan_of: Planner, name: str) -> Step:
     """The step of a copy: which way it goes follows from its tensors' types."""
     dst, src, loc = op.operands[0], op.operands[1], op.loc
     to_ub, from_ub = (t.startswith("!ascendc.local_tensor") for t in op.types[:2])
+    plan = _typed(op, plan_of, name)
     if to_ub and from_ub:
         return lambda env, core: core.copy_local(env[dst], env[src], name, plan(env, core), loc)
     if to_ub:
@@ -34,6 +35,21 @@ def _copy(op: Op, plan: Planner, name: str) -> Step:
     if from_ub:
         return lambda env, core: core.copy_out(env[dst], env[src], name, plan(env, core), loc)
     raise errors.UnsupportedError(f"{op.loc}: {name} from GM to GM doesn't exist", op.loc)
+
+
+def _typed(op: Op, plan_of: Planner, name: str) -> Planner:
+    """The plan of a copy, with a report where C++ has no such call: its element types must be one."""
+    found = [dtypes.of(t) for t in (*op.types[:2], *(t for t in op.types[3:] if "pad_ext_params" in t))]
+    if all(d.c == found[0].c for d in found):
+        return plan_of
+    loc, shown = op.loc, ", ".join(d.c for d in found)
+    text = f"{name} with element types {shown}: they must be equal (reinterpret_cast a tensor)"
+
+    def plan(env: Env, core: Core) -> CopyPlan:
+        core.fail(errors.UnsupportedError, loc, text)
+        return plan_of(env, core)
+
+    return plan
 
 
 def _count(op: Op) -> Step:

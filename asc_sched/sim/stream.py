@@ -22,7 +22,7 @@ class Pipe(enum.Enum):
     MTE3 = "MTE3"
 
 
-@attrs.frozen
+@attrs.frozen(order=True)
 class Loc:
     """A place in the kernel's Python source."""
 

@@ -9,12 +9,13 @@ from asc_sched.sim import dtypes, errors, scalar
 from asc_sched.sim.core import Core
 from asc_sched.sim.ir import Op
 from asc_sched.sim.machine import Builder, Env, Step
-from asc_sched.sim.queues import TBuf
+from asc_sched.sim.queues import TBuf, round_up
 from asc_sched.sim.values import GlobalTensor, LocalTensor, Params
 
 #: CACHE_MODE_DISABLE in AscendC::CacheMode is 0; pyasc's attribute holds its own enum, emitted the other way round.
 _BYPASS_MODE = 0
 _READ, _WRITE = 1, 2
+_UB = 1  # pyasc's number of Hardware.UB
 
 
 # -- local tensors ----------------------------------------------------------------------------------------------
@@ -65,6 +66,54 @@ def _static_tensor(op: Op) -> Step:
         nbytes = elements * dtype.size if elements else max(0, core.target.ub_bytes - start)
         core.static_tensor(start, nbytes, loc)
         env[out] = LocalTensor(start, nbytes, dtype)
+
+    return step
+
+
+class Allocator:
+    """A LocalMemAllocator: static tensors one after the other from UB's start, each on 32 bytes."""
+
+    __slots__ = ("top",)
+
+    def __init__(self) -> None:
+        self.top = 0
+
+
+def _allocator(op: Op) -> Step:
+    out, kind, loc = op.results[0], op.types[-1], op.loc
+    if not kind.endswith(f"<{_UB}>"):
+        raise errors.UnsupportedError(f"{loc}: LocalMemAllocator of something else than UB in a vector kernel", loc)
+
+    def step(env: Env, core: Core) -> None:
+        env[out] = Allocator()
+
+    return step
+
+
+def _allocate(op: Op) -> Step:
+    allocator, size = op.operands
+    out, dtype, loc = op.results[0], dtypes.of(op.types[-1]), op.loc
+
+    def step(env: Env, core: Core) -> None:
+        place: Allocator = env[allocator]
+        start, nbytes = place.top, env[size] * dtype.size
+        if nbytes <= 0:
+            core.fail(errors.QueueSetupError, loc, f"LocalMemAllocator.alloc of {nbytes} bytes")
+        place.top += round_up(nbytes)
+        if place.top > core.target.ub_bytes:
+            text = f"LocalMemAllocator.alloc of UB bytes {start} to {start + nbytes}; UB has {core.target.ub_bytes}"
+            core.fail(errors.UbOverflowError, loc, text)
+        core.static_tensor(start, nbytes, loc)
+        env[out] = LocalTensor(start, nbytes, dtype)
+
+    return step
+
+
+def _allocated(op: Op) -> Step:
+    (allocator,), out = op.operands, op.results[0]
+
+    def step(env: Env, core: Core) -> None:
+        env[out] = env[allocator].top
 
     return step
 
@@ -132,12 +181,17 @@ def _phy_addr(op: Op) -> Step:
     return step
 
 
+def _signed(index: Any) -> Any:
+    """An element's number: C++ passes it unsigned, so that a negative one is huge."""
+    return index - (1 << 64) if isinstance(index, int) and index >> 63 else index
+
+
 def _local_get(op: Op) -> Step:
     tensor, index = op.operands
     out, loc = op.results[0], op.loc
 
     def step(env: Env, core: Core) -> None:
-        env[out] = core.local_get(env[tensor], env[index], loc)
+        env[out] = core.local_get(env[tensor], _signed(env[index]), loc)
 
     return step
 
@@ -145,7 +199,7 @@ def _local_get(op: Op) -> Step:
 def _local_set(op: Op) -> Step:
     tensor, index, value = op.operands
     loc = op.loc
-    return lambda env, core: core.local_set(env[tensor], env[index], env[value], loc)
+    return lambda env, core: core.local_set(env[tensor], _signed(env[index]), env[value], loc)
 
 
 # -- global tensors ---------------------------------------------------------------------------------------------
@@ -223,7 +277,7 @@ def _global_get(op: Op) -> Step:
     out, loc = op.results[0], op.loc
 
     def step(env: Env, core: Core) -> None:
-        env[out] = core.global_get(env[tensor], env[index], loc)
+        env[out] = core.global_get(env[tensor], _signed(env[index]), loc)
 
     return step
 
@@ -231,7 +285,7 @@ def _global_get(op: Op) -> Step:
 def _global_set(op: Op) -> Step:
     tensor, index, value = op.operands
     loc = op.loc
-    return lambda env, core: core.global_set(env[tensor], env[index], env[value], loc)
+    return lambda env, core: core.global_set(env[tensor], _signed(env[index]), env[value], loc)
 
 
 # -- parameters -------------------------------------------------------------------------------------------------
@@ -258,6 +312,9 @@ def _construct(op: Op) -> Step:
 BUILDERS: Mapping[str, Builder] = {
     "ascendc.tbuf.get_tensor": _tbuf_get,
     "ascendc.tbuf.get_with_offset": _tbuf_get_with_offset,
+    "ascendc.local_mem_allocator": _allocator,
+    "ascendc.local_mem_allocator.alloc_dynamic": _allocate,
+    "ascendc.local_mem_allocator.get_cur_addr": _allocated,
     "ascendc.local_tensor": _local_tensor,
     "ascendc.local_tensor_v2": _static_tensor,
     "ascendc.local_tensor.subindex": _local_subindex,

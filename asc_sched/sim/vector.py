@@ -381,14 +381,15 @@ def _adv(op: Op) -> Step:
     found = [dtypes.of(t) for t in op.types[: 1 + sources]]
     signature = tuple(d.c for d in found) + ((found[0].c,) if instruction.reads_dst else ())
     check = signature_check(instruction, signature, 0, op)
-    tmp = count = number = -1
+    tmp = count = -1
+    numbers: list[int] = []
     for operand, kind in zip(op.operands[1 + sources :], op.types[1 + sources :], strict=True):
         if kind.startswith(_TENSOR):
             tmp = operand
         elif kind in ("i32", "ui32"):
             count = operand
-        elif kind != "i1" and instruction.name == "Axpy":
-            number = operand
+        elif kind in ("f16", "f32") and instruction.name in ("Axpy", "Quant"):
+            numbers.append(operand)
     complaint = form_complaint(instruction, count >= 0, tmp >= 0)
     tmp_dtype = next((dtypes.of(t) for t in op.types[1 + sources :] if t.startswith(_TENSOR)), None)
     loc = op.loc
@@ -401,7 +402,8 @@ def _adv(op: Op) -> Step:
             core.fail(errors.UnsupportedError, loc, f"{instruction.name}: temporary buffer of {tmp_dtype}, not uint8_t")
         tensors: tuple[LocalTensor, ...] = tuple(env[s] for s in srcs)
         elements = env[count] if count >= 0 else tensors[0].nbytes // tensors[0].dtype.size
-        value = env[number] if number >= 0 else None
+        values = tuple(env[n] for n in numbers)
+        value = values if len(values) > 1 else values[0] if values else None
         sources = (*tensors, env[dst]) if instruction.reads_dst else tensors
         buffer = env[tmp] if tmp >= 0 else None
         core.vector(instruction, env[dst], sources, elements, loc, value, 0, buffer)

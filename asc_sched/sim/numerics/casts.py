@@ -147,6 +147,18 @@ def add_deq_relu(out: Array, srcs: Srcs, scalar: Any, mode: int) -> None:
     store(out, arith.extreme(total, np.zeros_like(total), True))
 
 
+def quant(out: Array, srcs: Srcs, scalar: Any, mode: int) -> None:
+    """src * scale + offset to int8, rounded per instruction; `scalar` is (scale, offset) in the source's dtype.
+
+    From float the way leads through half: A2 has no cast from float to int8.
+    """
+    held = np.empty(len(srcs[0]), srcs[0].dtype)
+    arith.muls(held, srcs, scalar[0], 0)
+    arith.adds(held, (held,), scalar[1], 0)
+    half = held.astype(np.float16) if held.dtype.char == "f" else held
+    out[...] = convert(half, out.dtype, Round.CAST_RINT)
+
+
 def _narrow(out: Array, values: Array) -> None:
     """The result of a combined operation in its destination's dtype, to nearest even, saturated."""
     if out.dtype.kind == "f":
