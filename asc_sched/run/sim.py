@@ -36,6 +36,7 @@ class SimBackend:
             [*inputs, *outputs, *sizes, *scalars],
             core_num=args.core_num,
             target=kernel.target,
+            sources={kernel.request.pseudo_file: kernel.source},
             outputs=[
                 len(inputs) + i
                 for i, (out, partial) in enumerate(zip(outputs, args.partial, strict=True))

@@ -65,6 +65,11 @@ def _outlines(
     return groups, tuple(b.nbytes for b in buffers)
 
 
+def forget() -> None:
+    """Drops what is kept of kernels already interpreted (for measuring how long that takes)."""
+    _outlines.cache_clear()
+
+
 def time_outlines(
     groups: Sequence[CoreGroup],
     arg_bytes: Sequence[int],

@@ -1,12 +1,12 @@
-"""Exact widening and correctly rounded narrowing of arrays; float16 goes through torch, which has vector code for it.
+"""Exact widening and correctly rounded narrowing of arrays; float16 goes through torch where that is loaded.
 
-numpy converts float16 one element at a time (20 times slower than the vector conversions of torch); both round to
-nearest, ties to even.
+numpy converts float16 one element at a time (20 times slower than the vector conversions of torch, but that is nothing
+beside loading torch); both round to nearest, ties to even.
 """
 
 from __future__ import annotations
 
-import functools
+import sys
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -17,11 +17,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
 
 
-@functools.cache
-def _torch() -> ModuleType:
-    import torch
-
-    return torch
+def _torch() -> ModuleType | None:
+    return sys.modules.get("torch")
 
 
 def is_half(array: Array) -> bool:
@@ -32,7 +29,8 @@ def is_half(array: Array) -> bool:
 def widen(array: Array) -> Array:
     """float16 or bfloat16 as float32 (exact); other arrays as they are."""
     if array.dtype.char == "e":
-        found: Array = _torch().from_numpy(array).float().numpy()
+        torch = _torch()
+        found: Array = torch.from_numpy(array).float().numpy() if torch else array.astype(np.float32)
         return found
     if array.dtype == BFLOAT16:
         return array.astype(np.float32)
@@ -46,8 +44,9 @@ def double(array: Array) -> Array:
 
 def store(out: Array, values: Array) -> None:
     """Writes float values into `out`, rounded once to its dtype (nearest, ties to even; overflow gives infinity)."""
-    if out.dtype.char == "e" and values.dtype.char == "f":
-        _torch().from_numpy(out).copy_(_torch().from_numpy(np.ascontiguousarray(values)))
+    torch = _torch()
+    if torch and out.dtype.char == "e" and values.dtype.char == "f":
+        torch.from_numpy(out).copy_(torch.from_numpy(np.ascontiguousarray(values)))
         return
     with np.errstate(all="ignore"):
         if out.dtype == BFLOAT16 and values.dtype.char == "d":  # through float32 would round twice
