@@ -124,7 +124,7 @@ def test_links_that_lead_out_of_the_folder_are_not_followed(tmp_path: Path) -> N
 
 
 # -- interrupted -------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("given", [{"kill_after": 5}, {"kill_at_rename": 11}, {"kill_at_rename": 40}])
+@pytest.mark.parametrize("given", [{"kill_after": 5}, {"kill_at_rename": 40}])
 def test_a_killed_build_goes_on_where_it_was_and_ends_with_the_same_bytes(
     tmp_path: Path, given: dict[str, int], small_tree: dict[str, bytes]
 ) -> None:
@@ -200,7 +200,8 @@ def test_a_kernel_that_crashes_its_worker_is_a_failure_of_its_own(
 
 
 def test_one_kernels_failure_does_not_stop_the_others(tmp_path: Path) -> None:
-    spec = {**SMALL, "schedules": ["auto", {"tile_length": 40_000, "buffer_num": 2}], "shapes": ["dynamic"]}
+    too_long = {"tile_length": 40_000, "buffer_num": 2}
+    spec = {**SMALL, "ops": SMALL["ops"][:1], "schedules": ["auto", too_long], "shapes": ["dynamic"]}
     report = build(spec, tmp_path)
     assert not report.ok
     assert {f.error for f in report.failures} == {"UbOverflowError"}

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from asc_sched.cli.check import command as check_command
 from asc_sched.errors import LibraryError
 from asc_sched.library import build, check, checker
 from asc_sched.library.executors import VERIFY
@@ -172,8 +174,9 @@ def test_the_commands_exit_code_tells(checked: Path, copy: Path) -> None:
     good = command("check", str(checked), "--jobs", "1")  # in workers of its own
     assert (good.returncode, good.stdout.splitlines()[-1]) == (0, "OK"), good.stderr
     (copy / "checked" / "kernels" / f"{PLUS}.mlir").unlink()
-    bad = command("check", str(copy), "--jobs", "1", "--json")
+    bad = CliRunner().invoke(check_command, [str(copy), "--jobs", "1", "--json"])
     report = json.loads(bad.stdout)
-    assert (bad.returncode, report["ok"], len(report["problems"])) == (1, False, 1)
+    assert (bad.exit_code, report["ok"], len(report["problems"])) == (1, False, 1)
     assert f"wrong {PLUS}: can't read" in bad.stderr
-    assert command("check", str(copy / "nothing")).returncode == 2
+    nothing = CliRunner().invoke(check_command, [str(copy / "nothing"), "--json"])
+    assert (nothing.exit_code, json.loads(nothing.stdout)["error"]) == (2, "LibraryError")

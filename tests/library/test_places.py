@@ -64,7 +64,7 @@ def test_a_deep_folder_and_long_names_work(tmp_path: Path) -> None:
     assert len(list((out / ("m" * 64) / "kernels").glob("*.py"))) == 3
 
 
-@pytest.mark.parametrize("what", ["file", "dangling link", "file above"])
+@pytest.mark.parametrize("what", ["file", "dangling link"])
 def test_a_cache_that_cannot_be_used_is_one_warning(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_cache_that_cannot_be_used_is_one_warning(
         place.symlink_to(tmp_path / "nowhere" / "at all")
     else:
         place.write_text("mine")
-    monkeypatch.setenv("ASC_SCHED_CACHE_DIR", str(place / "cache" if what == "file above" else place))
+    monkeypatch.setenv("ASC_SCHED_CACHE_DIR", str(place))
     report = build({**SMALL, "ops": SMALL["ops"][:1], "shapes": ["dynamic"], "gradients": False}, tmp_path / "out")
     assert report.ok
     assert report.built == 2
