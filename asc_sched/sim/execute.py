@@ -8,6 +8,7 @@ import numpy as np
 
 from asc_sched.errors import ArgumentError
 from asc_sched.sim import errors
+from asc_sched.sim.copy_unit import run_load, run_local, run_store
 from asc_sched.sim.core import Core
 from asc_sched.sim.hazards import INDEX, AccessMap, Clocks, GmOrder, Race
 from asc_sched.sim.instructions import Instruction
@@ -20,7 +21,7 @@ from asc_sched.sim.vector_lanes import run_blocks, run_gather, run_repeat
 from asc_sched.sim.vector_unit import run_count
 
 BLOCKS_PER_REPEAT = 8
-_V, _MTE2, _MTE3 = INDEX[Pipe.V], INDEX[Pipe.MTE2], INDEX[Pipe.MTE3]
+_V = INDEX[Pipe.V]
 
 
 class ExecutingCore(Core):
@@ -37,7 +38,7 @@ class ExecutingCore(Core):
         self.instructions = 0
         self.bytes_read = 0
         self.bytes_written = 0
-        self._origins: dict[int, tuple[str, Loc]] = {}
+        self.origins: dict[int, tuple[str, Loc]] = {}
 
     # -- order -------------------------------------------------------------------------------------------------
     def take_clock(self, pipe: Pipe) -> Clock:
@@ -66,12 +67,14 @@ class ExecutingCore(Core):
             f"nothing orders {pipe.value} after {race.pipe.value} (enque/deque, a flag or a barrier)",
         )
 
-    def _read(self, pipe: int, number: int, start: int, end: int, loc: Loc) -> None:
+    def read_ub(self, pipe: int, number: int, start: int, end: int, loc: Loc) -> None:
+        """A pipe's instruction reads UB bytes; reports a write that it isn't ordered after."""
         race = self.access.read(pipe, number, self.clocks.known(pipe), start, end, loc)
         if race is not None:
             self.report_race(race, "reads", start, end, tuple(INDEX)[pipe], loc)
 
-    def _write(self, pipe: int, number: int, start: int, end: int, loc: Loc) -> None:
+    def write_ub(self, pipe: int, number: int, start: int, end: int, loc: Loc) -> None:
+        """A pipe's instruction writes UB bytes; reports an access that it isn't ordered after."""
         race = self.access.write(pipe, number, self.clocks.known(pipe), start, end, loc)
         if race is not None:
             self.report_race(race, "writes", start, end, tuple(INDEX)[pipe], loc)
@@ -81,13 +84,13 @@ class ExecutingCore(Core):
         """Remembers which instruction read undefined UB first on the way to `dst`."""
         if dst is None:
             return
-        known = next((self._origins[s.addr] for s in srcs if s.addr in self._origins), None)
-        self._origins[dst.addr] = known or (name, loc)
+        known = next((self.origins[s.addr] for s in srcs if s.addr in self.origins), None)
+        self.origins[dst.addr] = known or (name, loc)
 
     def require_defined(self, tensor: LocalTensor, nbytes: int, what: str, loc: Loc) -> None:
         """Reports undefined bytes where they decide what happens (offsets, scalars)."""
         if self.ub.shadow[tensor.addr : tensor.addr + nbytes].any():
-            found = self._origins.get(tensor.addr)
+            found = self.origins.get(tensor.addr)
             origin = f", first read by {found[0]} at {found[1]}" if found else ""
             text = f"{what} (UB byte {tensor.addr}) hold data that nobody wrote{origin}"
             self.fail(errors.UninitialisedReadError, loc, text)
@@ -141,95 +144,13 @@ class ExecutingCore(Core):
 
     # -- copies ------------------------------------------------------------------------------------------------
     def copy_in(self, ub: LocalTensor, gm: GlobalTensor, name: str, plan: CopyPlan, loc: Loc) -> None:
-        if plan.block_count <= 0 or plan.block_bytes <= 0:
-            return
-        self.instructions += 1
-        source = self.check_gm(gm, plan.gm_bytes, f"{name} reads", loc)
-        if not self.check_operand(ub, plan.ub_bytes, f"{name}'s destination", loc) or source is None:
-            return
-        number = self.clocks.tick(_MTE2)
-        known = self.clocks.known(_MTE2)[_MTE3]
-        for start, end in plan.ub_spans(ub.addr):
-            self._write(_MTE2, number, start, end, loc)
-        for start, end in plan.gm_spans(gm.offset):
-            race = self.gm_order.load(number, known, source.address + start, source.address + end, loc)
-            if race is not None:
-                self._gm_race(race, "reads", source, gm, plan, loc)
-            self.mark_read(source, start, end - start, loc)
-        self.bytes_read += plan.block_count * plan.block_bytes
-        self._load(source, gm.offset, ub.addr, plan)
-
-    def _load(self, source: GmBuffer, offset: int, addr: int, plan: CopyPlan) -> None:
-        data, shadow, nbytes = self.ub.data, self.ub.shadow, plan.block_bytes
-        for _ in range(plan.block_count):
-            at = addr
-            if plan.padding:
-                at = self._pad(at, plan.padding.left_bytes, plan.padding.value)
-            data[at : at + nbytes] = source.data[offset : offset + nbytes]
-            shadow[at : at + nbytes] = 0
-            at += nbytes
-            if plan.padding:
-                at = self._pad(at, plan.padding.right_bytes, plan.padding.value)
-            end = addr + plan.ub_block_bytes
-            if at < end:
-                shadow[at:end] = 0xFF
-            addr = end + plan.ub_gap
-            offset += nbytes + plan.gm_gap
-
-    def _pad(self, at: int, nbytes: int, value: bytes) -> int:
-        for i in range(at, at + nbytes, len(value)):
-            self.ub.data[i : i + len(value)] = memoryview(value)
-        self.ub.shadow[at : at + nbytes] = 0
-        return at + nbytes
+        run_load(self, ub, gm, name, plan, loc)
 
     def copy_out(self, gm: GlobalTensor, ub: LocalTensor, name: str, plan: CopyPlan, loc: Loc) -> None:
-        if plan.block_count <= 0 or plan.block_bytes <= 0:
-            return
-        self.instructions += 1
-        target = self.check_gm(gm, plan.gm_bytes, f"{name} writes", loc)
-        if not self.check_operand(ub, plan.ub_bytes, f"{name}'s source", loc) or target is None:
-            return
-        number = self.clocks.tick(_MTE3)
-        known = self.clocks.known(_MTE3)
-        for start, end in plan.ub_spans(ub.addr):
-            self._read(_MTE3, number, start, end, loc)
-        for start, end in plan.gm_spans(gm.offset):
-            race = self.gm_order.store(number, known, target.address + start, target.address + end, loc)
-            if race is not None:
-                self._gm_race(race, "writes", target, gm, plan, loc)
-            self.mark_written(target, start, end - start, loc)
-        offset, addr, nbytes = gm.offset, ub.addr, plan.block_bytes
-        self.bytes_written += plan.block_count * nbytes
-        for _ in range(plan.block_count):
-            if self.ub.shadow[addr : addr + nbytes].any():
-                self._undefined_out(target, gm, offset, addr, nbytes, loc)
-            target.data[offset : offset + nbytes] = self.ub.data[addr : addr + nbytes]
-            addr += plan.ub_block_bytes + plan.ub_gap
-            offset += nbytes + plan.gm_gap
+        run_store(self, gm, ub, name, plan, loc)
 
-    def _gm_race(self, race: Race, what: str, buffer: GmBuffer, gm: GlobalTensor, plan: CopyPlan, loc: Loc) -> None:
-        first = gm.offset // gm.dtype.size
-        last = first + plan.gm_bytes // gm.dtype.size
-        earlier = "written" if race.wrote else "read"
-        self.fail(
-            errors.DataRaceError,
-            loc,
-            f"{what} elements {first} to {last} of {buffer.name} that {race.pipe.value} has {earlier} at {race.loc}; "
-            f"nothing orders the two",
-        )
-
-    def _undefined_out(self, target: GmBuffer, gm: GlobalTensor, offset: int, addr: int, nbytes: int, loc: Loc) -> None:
-        size = gm.dtype.size
-        bad = (self.ub.shadow[addr : addr + nbytes // size * size].reshape(-1, size) != 0).any(axis=1).nonzero()[0]
-        first, count = (int(bad[0]), len(bad)) if len(bad) else (0, 1)
-        found = self._origins.get(addr)
-        origin = f", first read by {found[0]} at {found[1]}" if found else ""
-        self.fail(
-            errors.UninitialisedReadError,
-            loc,
-            f"{count} elements that nobody wrote (from UB byte {addr + first * size}{origin}) go to "
-            f"{target.name}[{offset // size + first}]",
-        )
+    def copy_local(self, dst: LocalTensor, src: LocalTensor, name: str, plan: CopyPlan, loc: Loc) -> None:
+        run_local(self, dst, src, name, plan, loc)
 
     # -- between cores -----------------------------------------------------------------------------------------
     def mark_read(self, buffer: GmBuffer, offset: int, nbytes: int, loc: Loc) -> None:
@@ -272,30 +193,6 @@ class ExecutingCore(Core):
             loc,
             f"{what} {buffer.name}[{first}:{last}], which core {self.gm.owner(hit[0], wrote)} {other_what} too",
         )
-
-    # -- copies within UB --------------------------------------------------------------------------------------
-    def copy_local(self, dst: LocalTensor, src: LocalTensor, name: str, plan: CopyPlan, loc: Loc) -> None:
-        if plan.block_count <= 0 or plan.block_bytes <= 0:
-            return
-        self.instructions += 1
-        if not self.check_operand(src, plan.ub_bytes, f"{name}'s source", loc):
-            return
-        if not self.check_operand(dst, plan.gm_bytes, f"{name}'s destination", loc):
-            return
-        start, end = src.addr, src.addr + plan.ub_bytes
-        if start < dst.addr + plan.gm_bytes and dst.addr < end:
-            self.fail(errors.OverlapError, loc, f"{name}: destination and source overlap in UB")
-        number = self.clocks.tick(_V)
-        self._read(_V, number, start, end, loc)
-        self._write(_V, number, dst.addr, dst.addr + plan.gm_bytes, loc)
-        if dst.addr != src.addr:
-            self.note_origin(dst, (src,), name, loc)
-        to, at, nbytes = dst.addr, src.addr, plan.block_bytes
-        for _ in range(plan.block_count):
-            for memory in (self.ub.data, self.ub.shadow):
-                memory[to : to + nbytes] = memory[at : at + nbytes]
-            to += nbytes + plan.gm_gap
-            at += nbytes + plan.ub_gap
 
     # -- scalar access -----------------------------------------------------------------------------------------
     def _scalar_place(self, tensor: LocalTensor, index: int, what: str, loc: Loc) -> int | None:
@@ -415,7 +312,7 @@ class ExecutingCore(Core):
                     loc,
                     f"{name}: the temporary buffer (UB bytes {start} to {end}) overlaps an operand at {tensor.addr}",
                 )
-        self._write(_V, self.clocks.tick(_V), start, end, loc)
+        self.write_ub(_V, self.clocks.tick(_V), start, end, loc)
         self.ub.forget(start, tmp.nbytes)
 
     def gather(
@@ -448,7 +345,7 @@ class ExecutingCore(Core):
         if not self.check_operand(offset, count * 4, "Gatherb's offsets", loc):
             return
         self.require_defined(offset, count * 4, "Gatherb's offsets", loc)
-        self._read(_V, self.clocks.tick(_V), offset.addr, offset.addr + count * 4, loc)
+        self.read_ub(_V, self.clocks.tick(_V), offset.addr, offset.addr + count * 4, loc)
         offsets = self.ub.view(offset.addr, count, offset.dtype).astype(np.int64).reshape(repeats, -1)
         if (offsets % BLOCK_BYTES).any() or int(offsets.max()) + BLOCK_BYTES > src.nbytes:
             self.fail(

@@ -21,10 +21,11 @@ from asc_sched.sim.instructions import BASIC, CMP_NAMES, INLINE, SEL_NAMES, Inst
 from asc_sched.sim.ir import Op
 from asc_sched.sim.machine import Builder, Env, Step
 from asc_sched.sim.numerics.casts import Round
+from asc_sched.sim.operands import converter, mask_of, signature_check
 from asc_sched.sim.patterns import REPEAT_BYTES, Masked, Stride
 from asc_sched.sim.stream import Pipe
 from asc_sched.sim.values import LocalTensor
-from asc_sched.sim.vector import converter, form_complaint, mask_of, signature_check
+from asc_sched.sim.vector import form_complaint
 
 _CALL = re.compile(r"^\s*(?:AscendC::)?(\w+)\s*(?:<([^()]*)>)?\s*\((.*)\)\s*;?\s*$", re.S)
 _OPERAND = re.compile(r"^\$(\d)")

@@ -96,7 +96,6 @@ def _check_lanes(
     loc: Loc,
 ) -> bool:
     name = instruction.name
-    known = core.clocks.known(V)
     reads = [(x.tensor, x.nbytes, x.spans) for x in lanes]
     writes = [(out.tensor, out.nbytes, out.spans)] if out is not None else []
     if bits.tensor is not None:
@@ -108,14 +107,10 @@ def _check_lanes(
                 return False
     for _, _, spans in reads:
         for start, end in spans:
-            race = core.access.read(V, number, known, start, end, loc)
-            if race is not None:
-                core.report_race(race, "reads", start, end, Pipe.V, loc)
+            core.read_ub(V, number, start, end, loc)
     for _, _, spans in writes:
         for start, end in spans:
-            race = core.access.write(V, number, known, start, end, loc)
-            if race is not None:
-                core.report_race(race, "writes", start, end, Pipe.V, loc)
+            core.write_ub(V, number, start, end, loc)
     return True
 
 
@@ -233,7 +228,7 @@ def run_gather(
     if not core.check_operand(offset, count * 4, "Gather's offsets", loc):
         return
     offsets = core.ub.view(offset.addr, count, offset.dtype)[positions].astype(np.int64) + base
-    number, known = core.clocks.tick(V), core.clocks.known(V)
+    number = core.clocks.tick(V)
     core.require_defined(offset, count * 4, "Gather's offsets", loc)
     size = src.dtype.size
     for bad, why in ((offsets % size != 0, f"isn't a multiple of {size}"), (offsets + size > src.nbytes, "is outside")):
@@ -247,13 +242,9 @@ def run_gather(
             return
     source = src.addr + offsets
     for start, end in (*address_spans(source, size), (offset.addr, offset.addr + count * 4)):
-        race = core.access.read(V, number, known, start, end, loc)
-        if race is not None:
-            core.report_race(race, "reads", start, end, Pipe.V, loc)
+        core.read_ub(V, number, start, end, loc)
     for start, end in out.spans:
-        race = core.access.write(V, number, known, start, end, loc)
-        if race is not None:
-            core.report_race(race, "writes", start, end, Pipe.V, loc)
+        core.write_ub(V, number, start, end, loc)
     where = out.addresses[active] // size
     shadow = core.ub.shadow.reshape(-1, size)
     core.ub.data.view(dst.dtype.np)[where] = core.ub.data.view(src.dtype.np)[source // size]
@@ -283,14 +274,10 @@ def run_blocks(
     spans = [(out.tensor.addr, out.spans[-1][1]), (src.addr, src.addr + read_bytes)]
     if spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1]:
         core.fail(errors.OverlapError, loc, f"{name}: destination and source must not overlap")
-    number, known = core.clocks.tick(V), core.clocks.known(V)
-    race = core.access.read(V, number, known, *spans[1], loc)
-    if race is not None:
-        core.report_race(race, "reads", *spans[1], Pipe.V, loc)
+    number = core.clocks.tick(V)
+    core.read_ub(V, number, *spans[1], loc)
     for start, end in out.spans:
-        race = core.access.write(V, number, known, start, end, loc)
-        if race is not None:
-            core.report_race(race, "writes", start, end, Pipe.V, loc)
+        core.write_ub(V, number, start, end, loc)
     size = dst.dtype.size
     where = out.addresses // size
     shadow = core.ub.shadow.reshape(-1, size)

@@ -32,7 +32,7 @@ def run_count(
     mode: int,
 ) -> None:
     """An instruction on `count` elements in a row."""
-    ub, known = core.ub, core.clocks.known(V)
+    ub = core.ub
     operands = _operands(core, instruction, dst, srcs, count, mode, loc)
     if operands is None:
         return
@@ -40,14 +40,10 @@ def run_count(
     clean = True
     (out_start, out_end), *spans = operands
     for start, end in spans:
-        race = core.access.read(V, number, known, start, end, loc)
-        if race is not None:
-            core.report_race(race, "reads", start, end, Pipe.V, loc)
+        core.read_ub(V, number, start, end, loc)
         if ub.shadow[start:end].any():
             clean = False
-    race = core.access.write(V, number, known, out_start, out_end, loc)
-    if race is not None:
-        core.report_race(race, "writes", out_start, out_end, Pipe.V, loc)
+    core.write_ub(V, number, out_start, out_end, loc)
     if instruction.kind == "map":
         views = tuple(ub.view(s.addr, count, s.dtype) for s in srcs)
         if not clean:
