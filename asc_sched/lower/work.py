@@ -14,7 +14,7 @@ from asc_sched.lower.layout import Layout, layout_for
 from asc_sched.lower.program import Step
 from asc_sched.lower.spaces import TileProgram
 from asc_sched.schedule import Schedule
-from asc_sched.target.costs import vector_cycles
+from asc_sched.target.costs import cost_of, vector_cycles
 from asc_sched.target.instructions import ASC_TYPE, COUNTS, Instruction
 from asc_sched.target.soc import Target
 from asc_sched.tiling.estimate import Work
@@ -143,10 +143,18 @@ def work_of(typed: TypedGraph, program: TileProgram, allocation: Allocation, tar
         instructions=len(program.steps),
         view_ops=view_ops(program, allocation),
         temps=len(allocation.of_kind(Kind.TEMP)),
-        has_pairs=any(len(set(s.srcs)) > 1 for s in program.steps),
+        has_pairs=any(_is_pair(s) for s in program.steps),
         vector_cycles=lambda schedule, tile, length: cycles(variant_of(schedule), tile, length),
         longest_tile=lambda schedule, step: layout(variant_of(schedule)).largest_tile(target, step),
     )
+
+
+def _is_pair(step: Step) -> bool:
+    """Whether an instruction reads two buffers whose banks can collide; mask bits don't."""
+    kinds = zip(step.srcs, step.instruction.srcs, strict=True)
+    types = form_of(step.instruction).types
+    cost = cost_of(step.instruction.ascendc, types[0], types[1] if len(types) > 1 else types[0])
+    return cost.sources_conflict and len({s for s, carrier in kinds if carrier != "mask"}) > 1
 
 
 def program_cycles(

@@ -11,13 +11,17 @@ from asc_sched.schedule import Schedule
 
 @attrs.frozen
 class Entry:
-    """A finalist: its time in microseconds on the backend (``model`` times are simulated), and how good that is."""
+    """A schedule's time in microseconds on the backend (``model`` times are simulated), and how good that is.
+
+    `checked`: it was compiled and its results compared with torch; else it is only ranked by the model.
+    """
 
     schedule: Schedule
     task_us: float
     share_of_bound: float
     bytes_per_s: float
     tied: bool = False
+    checked: bool = True
 
 
 @attrs.frozen
@@ -90,7 +94,7 @@ class TuneResult:
             "",
         ]
         for e in self.entries:
-            mark = " (tie)" if e.tied else ""
+            mark = " (tie)" if e.tied else "" if e.checked else " (ranked, not checked)"
             lines.append(
                 f"  {e.task_us:>10.2f} us  {e.bytes_per_s / 1e9:>7.0f} GB/s  {100 * e.share_of_bound:>5.1f} % of the "
                 f"bound  {e.schedule!r}{mark}"

@@ -17,7 +17,7 @@ from asc_sched.declare import Op
 from asc_sched.errors import AscSchedError
 from asc_sched.kernel import Kernel, generate
 from asc_sched.library.graphs import graph_from_json, graph_to_json
-from asc_sched.run.check import compare, random_inputs
+from asc_sched.run.check import allowances, compare, random_inputs
 from asc_sched.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -136,9 +136,12 @@ def check(kernel: Kernel, runner: Runner, inputs: Sequence[torch.Tensor]) -> str
     for planned, before, after in zip(kernel.plan.inputs, kept, inputs, strict=True):
         if not torch.equal(before.view(-1).view(torch.uint8), after.reshape(-1).view(torch.uint8)):
             return f"input {planned.name} was changed"
-    expected = kernel.op.reference(*kept, **missing_scalars(kernel.op))
+    numbers = missing_scalars(kernel.op)
+    expected = kernel.op.reference(*kept, **numbers)
+    tensors = dict(zip(kernel.op.inputs, kept, strict=True))
+    allowed = allowances(kernel.typed, tensors, kernel.op.bind_scalars(numbers), kernel.precision)
     for planned, got, want in zip(kernel.plan.outputs, outputs, expected, strict=True):
-        result = compare(got, want)
+        result = compare(got, want, allowed(planned.name))
         if not result.ok:
             return (
                 f"output {planned.name}: {result.mismatches} of {result.elements} elements differ from torch, "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import attrs
 
 from asc_sched.build import lower
@@ -12,7 +15,7 @@ from asc_sched.tune.trial import BackendRunner, check
 
 # Up to this many elements a kernel is run as it is.
 WHOLE = 1 << 18
-CORES = 3
+CORES = 2
 
 
 def verify(kernel: Kernel) -> str:
@@ -23,9 +26,23 @@ def verify(kernel: Kernel) -> str:
     """
     try:
         small = kernel if _is_small(kernel) else _reduced(kernel)
-        return check(small, BackendRunner("sim", "hot"), random_inputs(small))
+        with _one_thread():
+            return check(small, BackendRunner("sim", "hot"), random_inputs(small))
     except AscSchedError as error:
         return f"{type(error).__name__}: {error}"
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """torch on one thread: for tensors this small, waking others takes longer than the work."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _is_small(kernel: Kernel) -> bool:
