@@ -14,6 +14,7 @@ import click
 
 from asc_sched.cli.common import emit_json, fail_json
 from asc_sched.errors import ArgumentError, AscSchedError, SimulationError
+from asc_sched.target import Target, get_target
 
 
 @click.command()
@@ -24,6 +25,7 @@ from asc_sched.errors import ArgumentError, AscSchedError, SimulationError
 @click.option("--expect", help='Check against a declaration over the kernel\'s argument names: "z = x + y".')
 @click.option("--allow", multiple=True, metavar="CHECK", help="Make this check a warning (all: every one).")
 @click.option("--l2", type=click.Choice(["hot", "cold"]), default="hot", show_default=True, help="State of L2.")
+@click.option("--clock-mhz", type=click.FloatRange(min=1), help="The vector cores' clock, in place of the target's.")
 @click.option("--seed", default=0, show_default=True, help="Of random arrays.")
 @click.option("--save", type=click.Path(file_okay=False, path_type=Path), help="Write the arrays there as .npy files.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
@@ -64,7 +66,7 @@ def _run(kernel: str, **options: Any) -> dict[str, Any]:
     values, outputs, constants = parse_arguments(words, options["seed"])
     before = [v.copy() if hasattr(v, "copy") else v for v in values]
     run = simulate_kernel(
-        kernel, *values, core_num=options["core_num"], target=options["target"], l2=options["l2"],
+        kernel, *values, core_num=options["core_num"], target=_target(options), l2=options["l2"],
         strict=_strict(options["allow"], CHECKS), outputs=outputs or None, **constants,
     )  # fmt: skip
     names = [a.name for a in parse(run.asc_ir).kernel(kernel.rpartition(":")[2].rpartition(".")[2]).explicit_args]
@@ -86,6 +88,11 @@ def _run(kernel: str, **options: Any) -> dict[str, Any]:
         "no_timing": run.no_timing,
         "_timing": run.timing,
     }
+
+
+def _target(options: dict[str, Any]) -> Target:
+    target, clock = get_target(options["target"]), options["clock_mhz"]
+    return target if clock is None else target.evolve(clock_mhz=clock)
 
 
 def _strict(allowed: tuple[str, ...], checks: dict[str, Any]) -> Any:
