@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -230,6 +231,8 @@ def test_ctrl_c_stops_with_a_word_and_the_next_build_goes_on(tmp_path: Path) -> 
         [sys.executable, "-m", "asc_sched", "build", str(declared), "--out", str(tmp_path / "out"), "--jobs", "2",
          "--no-cache"],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # a shell's background jobs, which a test run may be, ignore ^C and hand that down
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     kernels = tmp_path / "out" / "big" / "kernels"
     deadline = time.monotonic() + 60
