@@ -5,31 +5,43 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
 from asc_sched.cli import exit_code
 from asc_sched.cli.common import emit_json, fail_json, load_op, op_options, parse_dtype, parse_shape
+from asc_sched.declare import Op
 from asc_sched.errors import AscSchedError, TuningError
+from asc_sched.schedule import Schedule
 
 
 @click.command()
-@click.argument("op")
-@op_options(any_size=False)
+@click.argument("op", required=False)
+@click.option("--all", "library", type=click.Path(path_type=Path), help="Tune every kernel that a library declares.")
+@op_options(any_size=True)
 @click.option("--space", default="default", show_default=True, help="default, or plain (no memory knobs).")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(1), help="How many to list.")
 @click.option("--budget", default="60s", show_default=True, help="Time for the search: 30s, 5m.")
 @click.option("--l2", type=click.Choice(["hot", "cold"]), default="hot", show_default=True, help="State of L2.")
 @click.option("--backend", help="model, npu or camodel; default: the NPU if there is one, else the model.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def command(op: str, as_json: bool, **options: Any) -> None:
+def command(op: str | None, library: Path | None, as_json: bool, **options: Any) -> None:
     """Find the best schedule for OP (a catalogue name or a declaration) and keep it for later calls.
 
-    Times of the model are simulated and said to be so.
+    With --all, for each op, dtype, size and target of a library's declaration (.toml or .py); a budget is for each of
+    them. Times of the model are simulated and said to be so. Exit code 1: some kernels of a library have none.
     """
+    if (op is None) == (library is None):
+        raise click.UsageError("name one op, or give --all with a library's declaration")
+    if library is None and options["shape"] is None:
+        raise click.UsageError("Missing option '--shape'.")
     try:
-        result = _tune(op, quiet=as_json, **options)
+        if library is not None:
+            sys.exit(_tune_all(library, as_json, **options))
+        result = _tune(str(op), quiet=as_json, **options)
     except AscSchedError as error:
         if not as_json:
             raise
@@ -42,6 +54,12 @@ def command(op: str, as_json: bool, **options: Any) -> None:
 
 
 def _tune(text: str, quiet: bool, **options: Any) -> Any:
+    declared = load_op(text, options["scalars"])
+    shape, dtype = parse_shape(options["shape"]), parse_dtype(options["dtype"])
+    return _search(declared, shape, dtype, options["target"], quiet, options)
+
+
+def _search(declared: Op, shape: Any, dtype: Any, target: str, quiet: bool, options: dict[str, Any]) -> Any:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -53,10 +71,50 @@ def _tune(text: str, quiet: bool, **options: Any) -> Any:
     with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
         bar = _Bar(progress)
         return tune(
-            load_op(text, options["scalars"]), parse_shape(options["shape"]), parse_dtype(options["dtype"]),
-            target=options["target"], space=_space(options["space"]), backend=options["backend"], l2=options["l2"],
-            budget_s=parse_seconds(options["budget"]), top=options["top"], progress=bar,
+            declared, shape, dtype, target=target, space=_space(options["space"]), backend=options["backend"],
+            l2=options["l2"], budget_s=parse_seconds(options["budget"]), top=options["top"], progress=bar,
         )  # fmt: skip
+
+
+def _tune_all(path: Path, as_json: bool, **options: Any) -> int:
+    """Every kernel of a library; one that can't be tuned doesn't stop the others."""
+    from asc_sched.library import load
+
+    rows: list[dict[str, Any]] = []
+    for entry, shape, dtypes, target in _kernels(load(path)):
+        what = {"op": entry.name, "shape": list(shape), "dtypes": list(dtypes), "target": target}
+        try:
+            found = _search(entry.op, shape, list(dtypes), target, as_json, options)
+            row = {**what, **found.to_json(), "ok": True}
+        except AscSchedError as error:
+            row = {**what, "ok": False, "error": type(error).__name__, "message": str(error)}
+        rows.append(row)
+        if not as_json:
+            _print_row(row)
+    if not rows:
+        raise TuningError(f"{path}: schedules are tuned for a size, and this library has kernels of any size only")
+    if as_json:
+        emit_json(rows)
+    return 0 if all(r["ok"] for r in rows) else 1
+
+
+def _kernels(library: Any) -> Iterator[tuple[Any, tuple[int, ...], tuple[str, ...], str]]:
+    """Ops with each fixed size, dtypes and target that they are declared for."""
+    for entry in library.ops:
+        for shape in (s for s in entry.shapes if s is not None):
+            for given in entry.dtypes:
+                dtypes = given if len(given) == len(entry.op.inputs) else given * len(entry.op.inputs)
+                for target in entry.targets:
+                    yield entry, shape, dtypes, target
+
+
+def _print_row(row: dict[str, Any]) -> None:
+    what = f"{row['op']:<16} {'x'.join(map(str, row['shape'])):<12} {','.join(dict.fromkeys(row['dtypes'])):<10}"
+    if row["ok"]:
+        best = Schedule.from_dict(row["best"])
+        click.echo(f"{what} {row['target']:<12} {row['task_us']:>10.2f} us ({row['backend']})  {best!r}")
+    else:
+        click.secho(f"{what} {row['target']:<12} {row['message']}", fg="red", err=True)
 
 
 class _Bar:

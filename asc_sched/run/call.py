@@ -108,13 +108,18 @@ def _prepared(
 def _tuned_kernel(
     op: Op, dtypes: tuple[DType, ...], inputs: tuple[Spec, ...], target: Target | None
 ) -> Kernel | None:
-    """The kernel with the schedule that was tuned for exactly these contiguous tensors, if one was."""
-    from asc_sched.tune.choice import tuned_schedule
+    """The kernel with the schedule that was tuned for exactly these contiguous tensors, or found good nearby."""
+    import torch
+
+    from asc_sched.tune.choice import near_schedule, tuned_schedule
 
     shape = inputs[0][0]
     if any(s != shape or steps != dense_strides(shape) for s, steps in inputs) or not math.prod(shape):
         return None
-    schedule = tuned_schedule(op, (shape,) * len(inputs), math.prod(shape), dtypes, target)
+    if torch.compiler.is_compiling():  # a trace neither reads files nor searches
+        return None
+    size = ((shape,) * len(inputs), math.prod(shape), dtypes, target)
+    schedule = tuned_schedule(op, *size) or near_schedule(op, *size)
     if schedule is None:
         return None
     return op.compile([shape] * len(inputs), list(dtypes), schedule=schedule, target=target)

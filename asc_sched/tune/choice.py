@@ -14,9 +14,11 @@ from asc_sched.schedule import Schedule
 from asc_sched.target import Target, get_target
 from asc_sched.tune import tables
 from asc_sched.tune.keys import problem
-from asc_sched.tune.store import Store, default_path
+from asc_sched.tune.store import Store, Winner, default_path
 
 _log = logging.getLogger(__name__)
+#: Whose results count for calls, measured ones first.
+BACKENDS = ("npu", "model")
 
 
 def tuned_schedule(
@@ -26,12 +28,47 @@ def tuned_schedule(
     dtypes: tuple[DType, ...],
     target: Target | None = None,
     *,
-    backend: str = "model",
+    backend: str | None = None,
 ) -> Schedule | None:
-    """The schedule that was tuned for exactly these shapes, dtypes and target; None where there is none."""
+    """The schedule that was tuned for exactly these shapes, dtypes and target; None where there is none.
+
+    `backend`: whose results; by default measured ones go before those of the model.
+    """
     chip = target or get_target()
-    found = _stored(op, shapes, total_length, dtypes, chip, backend)
-    return found if found is not None else _shipped(op, shapes, dtypes, chip)
+    for name in BACKENDS if backend is None else (backend,):
+        found = _stored(op, shapes, total_length, dtypes, chip, name)
+        if found is not None:
+            return found
+    return _shipped(op, shapes, dtypes, chip)
+
+
+def near_schedule(
+    op: Op,
+    shapes: tuple[tuple[int, ...], ...],
+    total_length: int,
+    dtypes: tuple[DType, ...],
+    target: Target | None = None,
+    *,
+    backend: str | None = None,
+) -> Schedule | None:
+    """The schedule for a size that wasn't tuned, from the user's own winners of the same op and dtypes at other sizes.
+
+    None where there are none, or where the model finds none of them better than `Schedule.auto`.
+    """
+    path = default_path()
+    if path is None or not path.exists():
+        return None
+    chip = target or get_target()
+    winners: list[Winner] = []
+    for name in BACKENDS if backend is None else (backend,):
+        key = problem(op, shapes, total_length, dtypes, chip, backend=name, l2="hot")
+        winners = winners or Store(path).family(key)
+    if not winners:
+        return None
+    from asc_sched.tune.between import between
+    from asc_sched.tune.tuner import task_of
+
+    return between(task_of(op, list(shapes), list(dtypes), chip, "hot"), winners)
 
 
 def _stored(

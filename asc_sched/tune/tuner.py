@@ -74,7 +74,7 @@ def tune(
     user's tensors are never touched. Raises `TuningError` when no schedule works, with every reason.
     """
     chip = get_target() if target is None else get_target(target)
-    task = _task(op, shape, dtype, chip, options.get("l2", "hot"))
+    task = task_of(op, shape, dtype, chip, options.get("l2", "hot"))
     chosen = _backend(backend)
     if isinstance(space, Space) or space is None:
         looked, listed = space or default_space(), None
@@ -94,7 +94,7 @@ def adopt(row: Row, target: str, store: Store) -> bool:
     op = ops.catalogue().get(row.op)
     if op is None or len(op.inputs) != len(row.dtypes):
         return False
-    task = _task(op, [list(s) for s in row.shapes], list(row.dtypes), get_target(target), row.l2)
+    task = task_of(op, [list(s) for s in row.shapes], list(row.dtypes), get_target(target), row.l2)
     details = {
         "dtypes": list(row.dtypes), "target": target, "backend": row.backend, "l2": row.l2,
         "share_of_bound": row.share_of_bound,
@@ -119,7 +119,8 @@ def _backend(name: str | None) -> str:
     return "model" if found == "sim" else found
 
 
-def _task(op: Op, shape: Any, dtype: Any, target: Target, l2: str) -> Task:
+def task_of(op: Op, shape: Any, dtype: Any, target: Target, l2: str) -> Task:
+    """What is tuned, its shapes, dtypes and types resolved. Raises `TuningError` without a size."""
     if shape is None:
         raise TuningError(f"{op.name}: a schedule is tuned for a size; pass shape=")
     shapes = resolve_shapes(op, shape)

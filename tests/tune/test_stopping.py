@@ -1,0 +1,142 @@
+"""Searches that are stopped half way: nothing finished is lost, nothing is left running; users' tensors stay theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from asc_sched import Schedule, op
+from asc_sched.cli import group
+from asc_sched.tune.store import ENV_STORE, Store
+from asc_sched.tune.tuner import task_of, task_problem, tune
+from tests.tune.fake import SCRIPT
+
+# Whole processes, each loading torch: a minute of work on a busy machine.
+pytestmark = pytest.mark.nightly
+
+ROOT = Path(__file__).parents[2]
+FAKE = "tests.tune.fake:FakeRunner"
+_SEARCH = """
+import sys
+from asc_sched import Schedule, op
+from asc_sched.tune.tuner import tune
+listed = [Schedule(core_num=n, tile_length=256) for n in (1, 2, 3)]
+tune(op("z = x + y"), (4096,), "float32", space=listed, backend="camodel", runner="{runner}", trial_limit_s=60.0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(ENV_STORE, str(tmp_path / "tuning.sqlite"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path / "tuning.sqlite"
+
+
+def _problem() -> Any:
+    from asc_sched import get_target
+
+    return task_problem(task_of(op("z = x + y"), (4096,), "float32", get_target(), "hot"), "camodel")
+
+
+def _hanging_search(monkeypatch: pytest.MonkeyPatch, store: Path) -> subprocess.Popen[bytes]:
+    """A search in a process of its own that has a result and hangs at its last candidate: the model's slowest."""
+    plan: dict[str, Any] = {str(n): {"us": [float(n)] * 4, "fault": "hang" if n == 1 else None} for n in (1, 2, 3)}
+    monkeypatch.setenv(SCRIPT, json.dumps(plan))
+    process = subprocess.Popen([sys.executable, "-c", _SEARCH.format(runner=FAKE)], stderr=subprocess.PIPE)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None and not _children(process.pid):
+        time.sleep(0.05)
+    while time.monotonic() < until and process.poll() is None and not Store(store).measurements(_problem()):
+        time.sleep(0.1)
+    return process
+
+
+def _children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(p) for p in listed.read_text().split()] if listed.exists() else []
+
+
+def _wait_gone(pids: list[int]) -> bool:
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        if not any(_alive(p) for p in pids):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _alive(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status")
+    return status.exists() and "State:\tZ" not in status.read_text()
+
+
+def test_a_search_that_is_killed_goes_on_where_it_stopped(
+    monkeypatch: pytest.MonkeyPatch, own_store: Path
+) -> None:
+    process = _hanging_search(monkeypatch, own_store)
+    children = _children(process.pid)
+    process.kill()
+    process.wait(10)
+    known = Store(own_store).measurements(_problem())
+    assert known and all(m.status == "ok" for m in known.values())
+    assert _wait_gone(children)
+    plan = {str(n): {"us": [float(n)] * 4} for n in (1, 2, 3)}
+    monkeypatch.setenv(SCRIPT, json.dumps(plan))
+    listed = [Schedule(core_num=n, tile_length=256) for n in (1, 2, 3)]
+    result = tune(op("z = x + y"), (4096,), "float32", space=listed, backend="camodel", runner=FAKE)
+    assert result.measured == 3 - len(known) and result.best.core_num == 1
+
+
+def test_an_interrupt_stops_at_once_and_leaves_nothing_running(
+    monkeypatch: pytest.MonkeyPatch, own_store: Path
+) -> None:
+    process = _hanging_search(monkeypatch, own_store)
+    children = _children(process.pid)
+    started = time.monotonic()
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert time.monotonic() - started < 10 and process.returncode not in (0, None)
+    assert b"KeyboardInterrupt" in errors
+    assert _wait_gone(children)
+
+
+def test_tuning_in_place_ops_leaves_tensors_alone() -> None:
+    leaky = op("y = where(x > 0, x, 0.5 * x)", name="leaky")
+    x = torch.tensor([-3.0, -1.0, 0.0, 2.0])
+    kept = x.clone()
+    leaky.tune((4,), space=[Schedule(core_num=1, tile_length=n) for n in (8, 16, 32, 64)])
+    assert torch.equal(x, kept)
+    want = torch.tensor([-1.5, -0.5, 0.0, 2.0])
+    for _ in range(2):
+        fresh = kept.clone()
+        leaky(fresh, out=fresh)
+        assert torch.equal(fresh, want)
+    given = kept.clone()
+    assert torch.equal(leaky(given), want) and torch.equal(given, kept)  # type: ignore[arg-type]
+
+
+def test_a_whole_library_is_tuned_and_dynamic_kernels_are_left_out(tmp_path: Path) -> None:
+    spec = tmp_path / "lib.toml"
+    spec.write_text('name = "small"\nops = ["add"]\ndtypes = ["float16", "float32"]\nshapes = ["64x64", "dynamic"]\n')
+    result = CliRunner().invoke(group, ["tune", "--all", str(spec), "--space", "plain", "--json"])
+    rows = json.loads(result.stdout)
+    assert result.exit_code == 0 and [r["ok"] for r in rows] == [True, True]
+    assert {tuple(r["dtypes"]) for r in rows} == {("float16",) * 2, ("float32",) * 2}
+    spec.write_text('name = "small"\nops = ["add"]\n')
+    result = CliRunner().invoke(group, ["tune", "--all", str(spec), "--json"])
+    assert result.exit_code == 2 and "any size only" in json.loads(result.stdout)["message"]
+
+
+@pytest.mark.parametrize("arguments", [["tune"], ["tune", "add"], ["tune", "add", "--all", "x.toml"]])
+def test_what_to_tune_must_be_said_once(arguments: list[str]) -> None:
+    assert CliRunner().invoke(group, arguments).exit_code == 2
