@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from asc_sched.lower.registers import Reg, polynomial, select, with_sign
@@ -58,11 +59,11 @@ def _asinh(call: Call) -> Reg:
 
 @rule("acosh")
 def _acosh(call: Call) -> Reg:
-    """log1p(t + sqrt(t) sqrt(t + 2)) for t = x - 1: NaN below 1 by the root of t; log(2x) where x is large."""
+    """log1p(t + sqrt(t (t + 2))) for t = x - 1; log(2x) where x is large; NaN below 1."""
     x = call.reg(0)
     t = x - 1.0
-    near = log1p(t + t.sqrt() * (t + 2.0).sqrt())
-    return select(x > _LARGE, x.ln() + LN2, near)
+    near = log1p(t + (t * (t + 2.0)).sqrt())
+    return select(x < 1.0, x.like(math.nan), select(x > _LARGE, x.ln() + LN2, near))
 
 
 @rule("atanh")
