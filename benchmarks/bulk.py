@@ -78,7 +78,7 @@ def build(spec: dict[str, Any], out: str, jobs: int) -> tuple[float, list[int]]:
     )
     seconds = time.perf_counter() - start
     if done.returncode:
-        raise SystemExit(done.stderr)
+        raise SystemExit(f"the build ended with status {done.returncode}: {done.stderr}")
     return seconds, json.loads(done.stdout)
 
 

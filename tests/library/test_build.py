@@ -309,7 +309,7 @@ def test_bytes_do_not_depend_on_jobs_hash_seed_folder_or_order(tmp_path: Path, s
 def test_two_hundred_kernels_have_the_same_bytes_for_every_seed_and_job_count(
     tmp_path_factory: pytest.TempPathFactory, seed: str, jobs: int
 ) -> None:
-    shapes = ["dynamic", "8x8", "9x9", "10x10"]
+    shapes = ["dynamic", "8x8", "9x9", "10x10", "11x11", "12x12"]
     spec = {**TINY, "name": "many", "shapes": shapes, "schedules": ["auto", {"core_num": 3}]}
     base = tmp_path_factory.getbasetemp() / "many"
     if not base.exists():
@@ -404,3 +404,27 @@ def test_tuned_schedules_are_used_where_a_search_has_found_one(
     fixed, dynamic = schedules()
     assert (fixed["chosen"], fixed["note"], fixed["fields"]) == ("tuned", "", best.to_dict())
     assert dynamic["note"].startswith("schedules are tuned for a size")
+
+
+def test_the_modelled_time_is_that_of_the_compiled_kernel(tmp_path: Path) -> None:
+    import numpy as np
+
+    from asc_sched import get_target
+    from asc_sched.sim import ArraySpec, time_kernel
+
+    assert build(SMALL, tmp_path).ok
+    package = tmp_path / "small"
+    kernels = json.loads((package / "manifest.json").read_text())["kernels"]
+    assert len(kernels) == 12
+    for kernel in kernels.values():
+        modelled, tiling = kernel["modelled"], kernel["tiling"]
+        total_length = modelled["total_length"]
+        args: list[Any] = []
+        for argument in kernel["arguments"]:
+            itemsize = np.dtype(argument["carrier"]).itemsize
+            pointer = argument["kind"] == "pointer"
+            args.append(ArraySpec(argument["carrier"], total_length * itemsize) if pointer else np.int64(total_length))
+        cores = tiling.get("used_cores", min(tiling["core_num"], -(-total_length // tiling["line_length"])))
+        text = (package / kernel["files"]["asc_ir"]["path"]).read_text()
+        timing = time_kernel(text, args, core_num=cores, target=get_target(kernel["target"]))
+        assert modelled["task_us"] == pytest.approx(timing.task_us, rel=0.03), kernel["symbol"]
