@@ -11,8 +11,8 @@ import functools
 import numbers
 import re
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
@@ -102,6 +102,44 @@ _CHECKS: Mapping[str, Callable[[str, object], object]] = {
 }
 
 
+def check_names(names: Iterable[object], known: Sequence[str], what: str) -> None:
+    """Raise `ScheduleError` for the first of `names` that isn't `known`, with the nearest that are."""
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=2, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise ScheduleError(f"unknown {what} field {_show(name)}{hint} (known: {', '.join(known)})")
+
+
+_T = TypeVar("_T")
+
+
+def fields_by_name(what: str) -> Callable[[type[_T]], type[_T]]:
+    """A decorator of keyword-only attrs classes: wrong arguments raise `ScheduleError` with the nearest field, where
+    Python's TypeError names neither. The signature stays as attrs has written it.
+    """
+
+    def decorate(cls: type[_T]) -> type[_T]:
+        known = tuple(f.name for f in attrs.fields(cls) if f.init)  # type: ignore[arg-type]
+        written = cls.__init__
+
+        @functools.wraps(written)
+        def checked(self: _T, *args: object, **fields: Any) -> None:
+            if args:
+                raise ScheduleError(
+                    f"{cls.__name__}({', '.join(map(_show, args))}): fields are given by name, as in "
+                    f"{cls.__name__}({known[0]}=8) (known: {', '.join(known)})"
+                )
+            check_names(fields, known, what)
+            written(self, **fields)
+
+        cls.__init__ = checked  # type: ignore[method-assign,assignment]
+        return cls
+
+    return decorate
+
+
+@fields_by_name("schedule")
 @functools.total_ordering
 @attrs.frozen(kw_only=True, repr=False, order=False)
 class Schedule:
@@ -153,12 +191,7 @@ class Schedule:
         """The schedule that `to_dict` wrote; absent fields take their defaults, unknown ones are refused by name."""
         if not isinstance(fields, Mapping):
             raise ScheduleError(f"a schedule is read from a mapping of its fields, not from {type(fields).__name__}")
-        known = tuple(f.name for f in attrs.fields(cls))
-        for name in fields:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, n=2, cutoff=0.5)
-                hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-                raise ScheduleError(f"unknown schedule field {_show(name)}{hint} (known: {', '.join(known)})")
+        check_names(fields, tuple(f.name for f in attrs.fields(cls)), "schedule")  # keys may be of any type
         return cls(**fields)
 
     def to_dict(self) -> dict[str, int | str | bool]:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from asc_sched.errors import ScheduleError
-from asc_sched.schedule import Schedule
+from asc_sched.schedule import Schedule, fields_by_name
 
 # A restriction keeps the schedules for which it is true; its name is what reports say.
 Restriction = Callable[[Schedule], bool]
@@ -24,6 +24,7 @@ def _as_tuple(value: Any) -> Any:
     return value if value is None else tuple(value) if isinstance(value, (list, tuple, range)) else (value,)
 
 
+@fields_by_name("space")
 @attrs.frozen(kw_only=True)
 class Space:
     """Values per knob; the space is their product, less what the restrictions and the chip's rules refuse.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import random
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from asc_sched import Schedule
 from asc_sched.errors import AscSchedError, CoreNumError, ScheduleError
+from asc_sched.tune.space import Space
 from tests.tiling.plain import steady
 
 schedules = st.builds(
@@ -173,6 +176,32 @@ def test_an_unknown_field_is_refused_by_name_with_its_neighbour() -> None:
         Schedule.from_dict([("core_num", 8)])  # type: ignore[arg-type]
     with pytest.raises(CoreNumError, match="core_num=0 is out of range"):
         Schedule.from_dict({"core_num": 0})
+
+
+@pytest.mark.parametrize(
+    ("make", "args", "fields", "text"),
+    [
+        (Schedule, (), {"tilenum": 8}, "unknown schedule field 'tilenum'; did you mean 'tile_num' or 'tile_length'? ("),
+        (Schedule, (8,), {}, "Schedule(8): fields are given by name, as in Schedule(core_num=8) (known: core_num, "),
+        (Schedule().evolve, (), {"buffernum": 2}, "unknown schedule field 'buffernum'; did you mean 'buffer_num'? (k"),
+        (Space, (), {"tilelength": 8}, "unknown space field 'tilelength'; did you mean 'tile_length' or 'tile_counts'"),
+        (Space, ([1],), {}, "Space([1]): fields are given by name, as in Space(core_num=8) (known: core_num, tile_l"),
+    ],
+)
+def test_a_call_with_a_wrong_name_or_none_is_refused_with_the_field_that_was_meant(
+    make: Callable[..., object], args: tuple[object, ...], fields: dict[str, object], text: str
+) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        make(*args, **fields)
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize("kind", [Schedule, Space])
+def test_the_signature_is_the_fields(kind: type) -> None:
+    signature = inspect.signature(kind)
+    assert list(signature.parameters) == [f.name for f in attrs.fields(kind)]
+    assert {p.kind for p in signature.parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
+    assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())
 
 
 def test_evolve_changes_fields_and_swaps_one_way_to_cut_tiles_for_the_other() -> None:
