@@ -16,13 +16,14 @@ from asc_sched.cli.common import emit_json, fail_json, load_op, op_options, pars
 from asc_sched.declare import Op
 from asc_sched.errors import AscSchedError, TuningError
 from asc_sched.schedule import Schedule
+from asc_sched.tune.space import Space, read_space
 
 
 @click.command()
 @click.argument("op", required=False)
 @click.option("--all", "library", type=click.Path(path_type=Path), help="Tune every kernel that a library declares.")
 @op_options(any_size=True)
-@click.option("--space", default="default", show_default=True, help="default, or plain (no memory knobs).")
+@click.option("--space", default="default", show_default=True, help="default, plain (no memory knobs), or a TOML file.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(1), help="How many to list.")
 @click.option("--budget", default="60s", show_default=True, help="Time for the search: 30s, 5m.")
 @click.option("--l2", type=click.Choice(["hot", "cold"]), default="hot", show_default=True, help="State of L2.")
@@ -135,13 +136,18 @@ class _Bar:
             )
 
 
-def _space(name: str) -> Any:
-    from asc_sched import schedules
+def _space(name: str) -> Space | None:
+    """A named space, or one from a file; None: the target's default."""
+    from asc_sched.schedules import PLAIN_SPACE
 
-    known = {"default": schedules.DEFAULT_SPACE, "plain": schedules.PLAIN_SPACE}
-    if name not in known:
-        raise TuningError(f"unknown space {name!r}; known: {', '.join(known)}")
-    return known[name]
+    if name == "default":
+        return None
+    if name == "plain":
+        plain: Space = PLAIN_SPACE
+        return plain
+    if not name.endswith(".toml"):
+        raise TuningError(f"unknown space {name!r}; known: default, plain, or a file that ends with .toml")
+    return read_space(Path(name))
 
 
 def parse_seconds(text: str) -> float:

@@ -6,6 +6,7 @@ differ in number only.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -13,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from asc_sched.errors import DtypeError
+from asc_sched.errors import DtypeError, ScheduleError
 from asc_sched.lang.dtypes import DType, get_dtype
 from asc_sched.lang.graph import Constant
 from asc_sched.lang.infer import TypedGraph, infer
 from asc_sched.lower import Arrangement, Geometry
-from asc_sched.lower.geometry import dense_strides
 from asc_sched.lower.tiles import ANY_SIZE, RowCountError
 from asc_sched.run.arguments import check_tensors
 from asc_sched.run.layout import arrange, spec_of
-from asc_sched.run.torch_strides import Spec, overlaps_itself
+from asc_sched.run.torch_strides import Spec, is_contiguous, overlaps_itself
 from asc_sched.tiling.auto import balanced_core_num
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from asc_sched.declare import Op
     from asc_sched.kernel import Kernel
     from asc_sched.target import Target
+
+_log = logging.getLogger(__name__)
 
 
 def call_op(
@@ -96,9 +98,11 @@ def _prepared(
     zero_dim = frozenset(n for n, (shape, _) in zip(op.inputs, inputs, strict=True) if not shape)
     typed = _typed(op, dtypes, zero_dim)
     geometry = call.arrangement.geometry
-    tuned = None if outs is not None else _tuned_kernel(op, dtypes, inputs, target)
-    if tuned is not None:
-        return tuned, None
+    results = outs or tuple((call.shape, strides) for strides in call.results)
+    if all(is_contiguous(*spec) for spec in (*inputs, *results)):
+        tuned = _tuned_kernel(op, dtypes, tuple(s for s, _ in inputs), call.shape, target)
+        if tuned is not None:
+            return tuned, None
     kernel = _kernel(op, typed, _any_size(geometry), target) if geometry.total_length else None
     if kernel is None:
         return _fixed_kernel(op, typed, call.arrangement, target), None
@@ -106,23 +110,25 @@ def _prepared(
 
 
 def _tuned_kernel(
-    op: Op, dtypes: tuple[DType, ...], inputs: tuple[Spec, ...], target: Target | None
-) -> Kernel | None:
+    op: Op, dtypes: tuple[DType, ...], shapes: tuple[tuple[int, ...], ...], shape: tuple[int, ...],
+    target: Target | None,
+) -> Kernel | None:  # fmt: skip
     """The kernel with the schedule that was tuned for exactly these contiguous tensors, or found good nearby."""
     import torch
 
     from asc_sched.tune.choice import near_schedule, tuned_schedule
 
-    shape = inputs[0][0]
-    if any(s != shape or steps != dense_strides(shape) for s, steps in inputs) or not math.prod(shape):
+    total = math.prod(shape)
+    if not total or torch.compiler.is_compiling():  # a trace neither reads files nor searches
         return None
-    if torch.compiler.is_compiling():  # a trace neither reads files nor searches
-        return None
-    size = ((shape,) * len(inputs), math.prod(shape), dtypes, target)
-    schedule = tuned_schedule(op, *size) or near_schedule(op, *size)
+    schedule = tuned_schedule(op, shapes, total, dtypes, target) or near_schedule(op, shapes, total, dtypes, target)
     if schedule is None:
         return None
-    return op.compile([shape] * len(inputs), list(dtypes), schedule=schedule, target=target)
+    try:
+        return op.compile(list(shapes), list(dtypes), schedule=schedule, target=target)
+    except ScheduleError as error:  # of a table from elsewhere, or of another version
+        _log.warning("%s: a tuned schedule is not used: %s", op.name, error)
+        return None
 
 
 def forget_calls() -> None:

@@ -13,7 +13,7 @@ from asc_sched.lang.dtypes import DType
 from asc_sched.schedule import Schedule
 from asc_sched.target import Target, get_target
 from asc_sched.tune import tables
-from asc_sched.tune.keys import problem
+from asc_sched.tune.keys import problem, size_class
 from asc_sched.tune.store import Store, Winner, default_path
 
 _log = logging.getLogger(__name__)
@@ -89,18 +89,19 @@ def _shipped(
 
     if target != get_target(target.name) or ops.catalogue().get(op.name) is not op:
         return None
-    rows = _table(target.name)
-    row: Any = rows.get((op.name, tuple(d.name for d in dtypes), shapes, "model", "hot"))
+    row = _table(target.name).get((op.name, tuple(d.name for d in dtypes), size_class(shapes)))
     return None if row is None else row.schedule
 
 
 @cache
 def _table(target: str) -> dict[tuple[Any, ...], tables.Row]:
+    """The shipped rows by op, dtypes and size class."""
     file = resources.files("asc_sched.schedules") / f"{target}.toml"
     if not file.is_file():
         return {}
     try:
-        return tables.from_toml(file.read_text(encoding="utf-8"), f"{target}.toml")[1]
+        rows = tables.from_toml(file.read_text(encoding="utf-8"), f"{target}.toml")[1].values()
     except AscSchedError as error:
         _log.warning("shipped schedules are ignored: %s", error)
         return {}
+    return {(r.op, r.dtypes, size_class(r.shapes)): r for r in rows}

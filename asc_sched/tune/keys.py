@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ _ROOMS = ("lang", "lower", "emit", "tiling", "target", "sim")
 
 @attrs.frozen
 class Problem:
-    """One tuning problem. `family` is the op, dtypes, target, backend and versions; `shapes` the sizes."""
+    """One tuning problem. `family` is the op, dtypes, target, backend and versions; `shapes` the sizes, by class."""
 
     op: str
     family: str
@@ -44,7 +45,6 @@ def problem(
     *,
     backend: str,
     l2: str,
-    versions: dict[str, str] | None = None,
 ) -> Problem:
     """The key of tuning `op` at `shapes`. The op counts by its expression: a changed one under an old name is new."""
     family = {
@@ -56,30 +56,30 @@ def problem(
         "backend": backend,
         "l2": l2,
         "generator": generator_version(),
-        "versions": versions or default_versions(),
+        "versions": versions(backend),
     }
-    return Problem(op.name, _digest(family), shapes, total_length)
+    return Problem(op.name, _digest(family), size_class(shapes), total_length)
 
 
-def default_versions() -> dict[str, str]:
-    """Versions of what compiles a kernel on this machine."""
+def size_class(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The same for sizes that are the same work: tensors of one shape are one run of elements."""
+    return ((math.prod(shapes[0]),),) * len(shapes) if len(set(shapes)) == 1 else shapes
+
+
+def versions(backend: str) -> dict[str, str]:
+    """Versions of what compiles, and for measured times runs, a kernel on this machine."""
     from asc_sched.build import pyasc_version
 
-    return {"pyasc": pyasc_version(), "cann": cann_version()}
+    pyasc = {"pyasc": pyasc_version()}
+    return pyasc if backend == "model" else pyasc | {"cann": cann()}
 
 
-def cann_version() -> str:
-    """The CANN toolkit's version as its own file says, or "none"."""
-    import os
+def cann() -> str:
+    """The CANN that kernels are compiled with: its version, or its folder where it doesn't tell; "none"."""
+    from asc_sched.run.cann import find_cann
 
-    home = os.environ.get("ASCEND_HOME_PATH")
-    if not home:
-        return "none"
-    for name in ("version.cfg", "compiler/version.info", "version.info"):
-        file = Path(home) / name
-        if file.is_file():
-            return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    return home
+    found = find_cann()
+    return "none" if found is None else found.version or str(found.home)
 
 
 @lru_cache(maxsize=1)

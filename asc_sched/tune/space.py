@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
 
-from asc_sched.errors import ScheduleError
+from asc_sched import toml
+from asc_sched.errors import ScheduleError, TuningError
 from asc_sched.schedule import Schedule, fields_by_name
 
 # A restriction keeps the schedules for which it is true; its name is what reports say.
@@ -53,8 +55,9 @@ class Space:
                 raise ScheduleError(f"Space({name}=()) is empty; give at least one value")
             for value in values or ():
                 Schedule(**{name: value})
-        if not self.tile_counts or any(c < 1 for c in self.tile_counts):
-            raise ScheduleError(f"Space(tile_counts={self.tile_counts}): needs at least one count, each 1 or more")
+        for name, numbers in (("tile_counts", self.tile_counts), ("min_copy_bytes", (self.min_copy_bytes,))):
+            if not numbers or not all(type(n) is int and n >= 1 for n in numbers):
+                raise ScheduleError(f"Space({name}={getattr(self, name)!r}): allowed are integers of 1 or more")
 
     def variants(self) -> Iterator[Schedule]:
         """Every combination of the knobs besides core_num and tile_length."""
@@ -86,3 +89,21 @@ class Space:
     def refused_by(self, schedule: Schedule) -> str | None:
         """The name of the first restriction that a schedule breaks."""
         return next((name for name, keeps in self.restrictions.items() if not keeps(schedule)), None)
+
+
+def read_space(path: Path) -> Space:
+    """A space from a TOML file with the fields of `Space` at its top. Raises `TuningError` naming file and mistake."""
+    try:
+        fields = toml.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TuningError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TuningError(f"{path}: {error}") from None
+    except toml.TOMLDecodeError as error:
+        raise TuningError(f"{path} is not TOML: {error}") from None
+    if "restrictions" in fields:
+        raise TuningError(f"{path}: restrictions are conditions in Python; pass a Space to Op.tune(space=...)")
+    try:
+        return Space(**fields)
+    except (ScheduleError, TypeError) as error:
+        raise TuningError(f"{path}: {error}") from None

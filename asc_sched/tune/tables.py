@@ -16,24 +16,19 @@ One table per target::
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from asc_sched import toml
 from asc_sched.errors import AscSchedError, TuningError
 from asc_sched.files import write_atomic
 from asc_sched.lang.dtypes import get_dtype
 from asc_sched.schedule import Schedule
 from asc_sched.target import get_target
 from asc_sched.tune.store import Winner
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _ABOUT = ("op", "dtypes", "shapes", "backend", "l2", "task_us", "share_of_bound")
 
@@ -98,8 +93,8 @@ def _value(value: bool | int | str) -> str:
 def from_toml(text: str, where: str) -> tuple[str, dict[tuple[Any, ...], Row]]:
     """The target and rows of a table. Raises `TuningError` naming the file and the entry that can't be used."""
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        data = toml.loads(text)
+    except toml.TOMLDecodeError as error:
         raise TuningError(f"{where} is not TOML: {error}") from None
     target = data.get("target")
     if not isinstance(target, str):
@@ -137,7 +132,9 @@ def read(path: Path) -> tuple[str, dict[tuple[Any, ...], Row]]:
     """`from_toml` of a file. Raises `TuningError`."""
     try:
         return from_toml(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise TuningError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise TuningError(f"{path}: {error}") from None
 
 

@@ -77,7 +77,7 @@ def tune(
     task = task_of(op, shape, dtype, chip, options.get("l2", "hot"))
     chosen = _backend(backend)
     if isinstance(space, Space) or space is None:
-        looked, listed = space or default_space(), None
+        looked, listed = space or default_space(chip.name), None
     else:
         looked, listed = Space(), list(space)
     opts = Options(space=looked, backend=chosen, **options)
@@ -104,11 +104,11 @@ def adopt(row: Row, target: str, store: Store) -> bool:
     return True
 
 
-def default_space() -> Space:
-    """The space that is searched when none is given: `schedules/` declares it."""
-    from asc_sched.schedules import DEFAULT_SPACE
+def default_space(target: str) -> Space:
+    """The space that is searched on a target when none is given: `schedules/` declares it."""
+    from asc_sched.schedules import DEFAULT_SPACE, TARGET_SPACES
 
-    space: Space = DEFAULT_SPACE
+    space: Space = TARGET_SPACES.get(target, DEFAULT_SPACE)
     return space
 
 

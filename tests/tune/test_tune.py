@@ -171,4 +171,36 @@ def test_command_line_mistakes_are_one_message() -> None:
     code, text = _cli("tune", "add", "--shape", "8", "--budget", "soon", "--json")
     assert code != 0 and "expected a time such as 60s" in json.loads(text)["message"]
     code, text = _cli("tune", "add", "--shape", "8", "--space", "huge", "--json")
-    assert code != 0 and "known: default, plain" in json.loads(text)["message"]
+    assert code != 0 and "known: default, plain, or a file" in json.loads(text)["message"]
+
+
+def test_tuning_in_place_ops_leaves_tensors_alone() -> None:
+    leaky = op("y = where(x > 0, x, 0.5 * x)", name="leaky")
+    x = torch.tensor([-3.0, -1.0, 0.0, 2.0])
+    kept = x.clone()
+    leaky.tune((4,), space=[Schedule(core_num=1, tile_length=n) for n in (8, 16, 32, 64)])
+    assert torch.equal(x, kept)
+    want = torch.tensor([-1.5, -0.5, 0.0, 2.0])
+    for _ in range(2):
+        fresh = kept.clone()
+        leaky(fresh, out=fresh)
+        assert torch.equal(fresh, want)
+    given = kept.clone()
+    assert torch.equal(leaky(given), want) and torch.equal(given, kept)  # type: ignore[arg-type]
+
+
+def test_a_whole_library_is_tuned_and_dynamic_kernels_are_left_out(tmp_path: Path) -> None:
+    spec = tmp_path / "lib.toml"
+    spec.write_text('name = "small"\nops = ["add"]\ndtypes = ["float16", "float32"]\nshapes = ["64x64", "dynamic"]\n')
+    result = CliRunner().invoke(group, ["tune", "--all", str(spec), "--space", "plain", "--json"])
+    rows = json.loads(result.stdout)
+    assert result.exit_code == 0 and [r["ok"] for r in rows] == [True, True]
+    assert {tuple(r["dtypes"]) for r in rows} == {("float16",) * 2, ("float32",) * 2}
+    spec.write_text('name = "small"\nops = ["add"]\n')
+    result = CliRunner().invoke(group, ["tune", "--all", str(spec), "--json"])
+    assert result.exit_code == 2 and "any size only" in json.loads(result.stdout)["message"]
+
+
+@pytest.mark.parametrize("arguments", [["tune"], ["tune", "add"], ["tune", "add", "--all", "x.toml"]])
+def test_what_to_tune_must_be_said_once(arguments: list[str]) -> None:
+    assert CliRunner().invoke(group, arguments).exit_code == 2

@@ -1,0 +1,95 @@
+"""Spaces as users declare them: values, restrictions, files; and what is left of them for a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from asc_sched.schedules import DEFAULT_SPACE, TARGET_SPACES
+from click.testing import CliRunner
+
+from asc_sched import get_target, op
+from asc_sched.cli import group
+from asc_sched.errors import ScheduleError, TuningError
+from asc_sched.target import TARGETS
+from asc_sched.tune.candidates import Candidates
+from asc_sched.tune.model import Model
+from asc_sched.tune.space import Space, read_space
+from asc_sched.tune.store import ENV_STORE
+from asc_sched.tune.tuner import default_space, task_of
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENV_STORE, str(tmp_path / "tuning.sqlite"))
+
+
+def _candidates(space: Space) -> Candidates:
+    return Candidates(space, Model(task_of(op("z = x + y"), (1 << 20,), "float32", get_target("Ascend910B1"), "hot")))
+
+
+def test_every_target_has_a_space() -> None:
+    assert set(TARGET_SPACES) == set(TARGETS)
+    assert default_space("Ascend910B3") is TARGET_SPACES["Ascend910B3"]
+    assert default_space("of my own") is DEFAULT_SPACE
+
+
+def test_values_and_restrictions_bound_the_search() -> None:
+    space = Space(
+        core_num=(8, 16, 48, 1000), tile_length=(1000, 2048, 4096, 1 << 20), buffer_num=2, l2_cache="normal",
+        restrictions={"long tiles on few cores": lambda s: s.core_num == 8 or s.tile_length == 2048},
+    )  # fmt: skip
+    found = _candidates(space)
+    kept = set(found.all())
+    assert {(s.core_num, s.tile_length) for s in kept} == {
+        (8, 1000), (8, 2048), (8, 4096), (16, 2048), (48, 2048),
+    }  # fmt: skip
+    assert {s.buffer_num for s in kept} == {2} and {s.l2_cache for s in kept} == {"normal"}
+    assert set(found.pruned) == {"CoreNumError", "UbOverflowError", "restriction: long tiles on few cores"}
+
+
+def test_the_rules_choice_counts_only_if_it_is_in_the_space() -> None:
+    assert _candidates(Space()).starts() != []
+    assert _candidates(Space(tile_length=(2048,))).starts() == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"buffer_num": ()}, r"Space\(buffer_num=\(\)\) is empty; give at least one value"),
+        ({"core_num": (0,)}, "core_num=0"),
+        ({"tile_counts": (0,)}, r"Space\(tile_counts=\(0,\)\): allowed are integers of 1 or more"),
+        ({"min_copy_bytes": "big"}, r"Space\(min_copy_bytes='big'\): allowed are integers of 1 or more"),
+        ({"l2_cache": "never"}, "l2_cache='never' is unknown"),
+    ],
+)
+def test_values_that_no_schedule_has_are_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        Space(**fields)  # type: ignore[arg-type]
+
+
+def test_a_space_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    file.write_text('core_num = [8, 48]\nbuffer_num = 2\nl2_cache = ["normal", "bypass"]\nbank_pad = false\n')
+    wanted = Space(core_num=(8, 48), buffer_num=2, l2_cache=("normal", "bypass"), bank_pad=False)
+    assert read_space(file) == wanted
+    result = CliRunner().invoke(group, ["tune", "add", "--shape", "4096", "--space", str(file), "--top", "1"])
+    assert result.exit_code == 0 and "core_num=8" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "few.toml: No such file or directory"),
+        ("core_num = ", "few.toml is not TOML"),
+        ("cores = 8", "few.toml: unknown space field 'cores'"),
+        ("core_num = 1.5", "few.toml: core_num=1.5 is not an integer"),
+        ("restrictions = 1", r"few.toml: restrictions are conditions in Python; pass a Space to Op.tune\(space=...\)"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(text: str | None, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(TuningError, match=message):
+        read_space(file)
