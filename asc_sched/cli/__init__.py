@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from asc_sched import __version__
-from asc_sched.errors import AscSchedError, SimulationError
+from asc_sched.errors import AscSchedError
 
 FAILED, BAD_INPUT = 1, 2
 NAME = "asc-sched"
@@ -108,13 +108,10 @@ def _invoke() -> int:
         click.echo("stopped", err=True)
         return 128 + signal.SIGINT
     except AscSchedError as error:
+        from asc_sched.cli.common import exit_code
+
         click.secho(f"error: {error}", fg="red", err=True, color=False if os.environ.get("NO_COLOR") else None)
         return exit_code(error)
-
-
-def exit_code(error: AscSchedError) -> int:
-    """What the simulator finds is a failed check; all else is the input's fault."""
-    return FAILED if isinstance(error, SimulationError) else BAD_INPUT
 
 
 def _drop_output() -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from asc_sched.cli.common import emit_json, fail_json
-from asc_sched.errors import AscSchedError
+from asc_sched.cli.common import emit_json, errors_as_json
 
 if TYPE_CHECKING:
     from asc_sched.library.builder import BuildReport
@@ -31,13 +30,8 @@ def command(
     What is in the folder already and hasn't changed is kept, so a build that was stopped goes on where it was.
     Exit code 0: every kernel is there. 1: some could not be built. 2: the input is wrong. 130: stopped with ^C.
     """
-    try:
+    with errors_as_json(as_json):
         report = _build(declaration, out, jobs, executor, no_cache)
-    except AscSchedError as error:
-        if not as_json:
-            raise
-        fail_json(error)
-        sys.exit(2)
     if as_json:
         emit_json({"ok": report.ok, **attrs.asdict(report)})
     else:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from asc_sched.cli.common import emit_json, fail_json
-from asc_sched.errors import AscSchedError
+from asc_sched.cli.common import emit_json, errors_as_json
 
 if TYPE_CHECKING:
     from asc_sched.library.checker import CheckReport
@@ -25,13 +24,8 @@ def command(folder: Path, jobs: int | None, as_json: bool) -> None:
 
     No code of the library is run. Exit code 0: all is right. 1: something isn't. 2: there is no library to check.
     """
-    try:
+    with errors_as_json(as_json):
         report = _check(folder, jobs)
-    except AscSchedError as error:
-        if not as_json:
-            raise
-        fail_json(error)
-        sys.exit(2)
     if as_json:
         emit_json({"ok": report.ok, **attrs.asdict(report)})
     else:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
 
+from asc_sched.cli import BAD_INPUT, FAILED
 from asc_sched.declare import Op, op
-from asc_sched.errors import AscSchedError, DeclarationError, ShapeError
+from asc_sched.errors import AscSchedError, DeclarationError, ShapeError, SimulationError
 from asc_sched.schedule import Schedule
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -121,6 +124,18 @@ def emit_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def fail_json(error: AscSchedError) -> None:
-    """An error for machines."""
-    emit_json({"ok": False, "error": type(error).__name__, "message": str(error)})
+@contextlib.contextmanager
+def errors_as_json(wanted: bool) -> Iterator[None]:
+    """Where `wanted`, an error of ours is a JSON document on standard output, and ends the command."""
+    try:
+        yield
+    except AscSchedError as error:
+        if not wanted:
+            raise
+        emit_json({"ok": False, "error": type(error).__name__, "message": str(error)})
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: AscSchedError) -> int:
+    """What the simulator finds is a failed check; all else is the input's fault."""
+    return FAILED if isinstance(error, SimulationError) else BAD_INPUT

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from asc_sched.cli import exit_code
 from asc_sched.cli.common import (
     emit_json,
-    fail_json,
+    errors_as_json,
     load_op,
     op_options,
     parse_dtype,
@@ -22,7 +20,6 @@ from asc_sched.cli.common import (
     schedule_options,
     take_schedule,
 )
-from asc_sched.errors import AscSchedError
 
 
 @click.command()
@@ -42,13 +39,8 @@ def command(op: str, as_json: bool, **options: Any) -> None:
     Times are simulated (the time model) unless --backend npu runs the kernel under msprof. The trace opens in
     Perfetto, chrome://tracing and MindStudio Insight.
     """
-    try:
+    with errors_as_json(as_json):
         _run(op, as_json, **options)
-    except AscSchedError as error:
-        if not as_json:
-            raise
-        fail_json(error)
-        sys.exit(exit_code(error))
 
 
 def _run(text: str, as_json: bool, **options: Any) -> None:

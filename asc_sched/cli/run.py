@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from asc_sched.cli import FAILED, exit_code
+from asc_sched.cli import FAILED
 from asc_sched.cli.common import (
     emit_json,
-    fail_json,
+    errors_as_json,
     load_op,
     op_options,
     parse_dtype,
@@ -19,7 +19,6 @@ from asc_sched.cli.common import (
     schedule_options,
     take_schedule,
 )
-from asc_sched.errors import AscSchedError
 
 
 @click.command()
@@ -34,13 +33,8 @@ def command(op: str, as_json: bool, **options: Any) -> None:
 
     Exit code 0: the results agree. 1: they don't. 2: the input is wrong.
     """
-    try:
+    with errors_as_json(as_json):
         report = _run(op, **options)
-    except AscSchedError as error:
-        if not as_json:
-            raise
-        fail_json(error)
-        sys.exit(exit_code(error))
     if as_json:
         emit_json(report)
     else:

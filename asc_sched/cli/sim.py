@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 import click
 
-from asc_sched.cli.common import emit_json, fail_json
-from asc_sched.errors import ArgumentError, AscSchedError, SimulationError
+from asc_sched.cli.common import emit_json, errors_as_json
+from asc_sched.errors import ArgumentError
 from asc_sched.target import Target, get_target
 
 
@@ -42,13 +42,8 @@ def command(kernel: str, as_json: bool, **options: Any) -> None:
 
     Exit code 0: no finding. 1: the hardware would go wrong, or --expect isn't met. 2: the input is wrong.
     """
-    try:
+    with errors_as_json(as_json):
         report = _run(kernel, **options)
-    except AscSchedError as error:
-        if not as_json:
-            raise
-        fail_json(error)
-        sys.exit(1 if isinstance(error, SimulationError) else 2)
     if as_json:
         del report["_timing"]
         emit_json(report)

@@ -11,8 +11,7 @@ from typing import Any
 
 import click
 
-from asc_sched.cli import exit_code
-from asc_sched.cli.common import emit_json, fail_json, load_op, op_options, parse_dtype, parse_shape
+from asc_sched.cli.common import emit_json, errors_as_json, load_op, op_options, parse_dtype, parse_shape
 from asc_sched.declare import Op
 from asc_sched.errors import AscSchedError, TuningError
 from asc_sched.schedule import Schedule
@@ -39,15 +38,10 @@ def command(op: str | None, library: Path | None, as_json: bool, **options: Any)
         raise click.UsageError("name one op, or give --all with a library's declaration")
     if library is None and options["shape"] is None:
         raise click.UsageError("Missing option '--shape'.")
-    try:
+    with errors_as_json(as_json):
         if library is not None:
             sys.exit(_tune_all(library, as_json, **options))
         result = _tune(str(op), quiet=as_json, **options)
-    except AscSchedError as error:
-        if not as_json:
-            raise
-        fail_json(error)
-        sys.exit(exit_code(error))
     if as_json:
         emit_json(result.to_json())
     else:

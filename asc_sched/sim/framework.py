@@ -86,11 +86,16 @@ def _init_buffer(op: Op) -> Step:
 
 
 # -- queues -----------------------------------------------------------------------------------------------------
-def _alloc(op: Op) -> Step:
-    queue, out, dtype, loc = op.operands[0], op.results[0], dtypes.of(op.types[-1]), op.loc
+def _take(op: Op) -> Step:
+    """A buffer of a queue, free or filled, as a new local tensor or (in place) as the caller's."""
+    allocates, in_place = "alloc_tensor" in op.name, op.name.endswith("_in_place")
+    queue, out = op.operands[0], op.operands[1] if in_place else op.results[0]
+    dtype, loc = dtypes.of(op.types[-1]), op.loc
 
     def step(env: Env, core: Core) -> None:
-        buffer = core.alloc(env[queue], loc)
+        if in_place:
+            _check_in_place(env[queue], "alloc_tensor" if allocates else "deque", core, loc)
+        buffer = core.alloc(env[queue], loc) if allocates else core.deque(env[queue], loc)
         env[out] = LocalTensor(buffer.addr, buffer.nbytes, dtype, buffer)
 
     return step
@@ -101,40 +106,6 @@ def _check_in_place(queue: Queue, call: str, core: Core, loc: Loc) -> None:
     if queue.depth:
         text = f"{call} with a tensor of the caller's needs a queue of depth 0; {queue} has depth {queue.depth}"
         core.fail(errors.UnsupportedError, loc, text)
-
-
-def _alloc_in_place(op: Op) -> Step:
-    queue, out = op.operands
-    dtype, loc = dtypes.of(op.types[-1]), op.loc
-
-    def step(env: Env, core: Core) -> None:
-        _check_in_place(env[queue], "alloc_tensor", core, loc)
-        buffer = core.alloc(env[queue], loc)
-        env[out] = LocalTensor(buffer.addr, buffer.nbytes, dtype, buffer)
-
-    return step
-
-
-def _deque(op: Op) -> Step:
-    queue, out, dtype, loc = op.operands[0], op.results[0], dtypes.of(op.types[-1]), op.loc
-
-    def step(env: Env, core: Core) -> None:
-        buffer = core.deque(env[queue], loc)
-        env[out] = LocalTensor(buffer.addr, buffer.nbytes, dtype, buffer)
-
-    return step
-
-
-def _deque_in_place(op: Op) -> Step:
-    queue, out = op.operands
-    dtype, loc = dtypes.of(op.types[-1]), op.loc
-
-    def step(env: Env, core: Core) -> None:
-        _check_in_place(env[queue], "deque", core, loc)
-        buffer = core.deque(env[queue], loc)
-        env[out] = LocalTensor(buffer.addr, buffer.nbytes, dtype, buffer)
-
-    return step
 
 
 def _enque(op: Op) -> Step:
@@ -182,10 +153,10 @@ BUILDERS: Mapping[str, Builder] = {
     "ascendc.tbuf": _tbuf,
     "ascendc.pipe.init_queue": _init_queue,
     "ascendc.pipe.init_buffer": _init_buffer,
-    "ascendc.que_bind.alloc_tensor": _alloc,
-    "ascendc.que_bind.alloc_tensor_in_place": _alloc_in_place,
-    "ascendc.que_bind.deque_tensor": _deque,
-    "ascendc.que_bind.deque_tensor_in_place": _deque_in_place,
+    "ascendc.que_bind.alloc_tensor": _take,
+    "ascendc.que_bind.alloc_tensor_in_place": _take,
+    "ascendc.que_bind.deque_tensor": _take,
+    "ascendc.que_bind.deque_tensor_in_place": _take,
     "ascendc.que_bind.enque_tensor": _enque,
     "ascendc.que_bind.free_tensor": _free,
     "ascendc.que_bind.has_idle_buffer": _queue_question,
