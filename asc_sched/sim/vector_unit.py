@@ -118,6 +118,14 @@ def _element_taint(core: ExecutingCore, tensor: LocalTensor, count: int) -> Arra
     return shadow.astype(bool) if size == 1 else shadow.reshape(count, size).any(axis=1)
 
 
+def _any_taint(core: ExecutingCore, tensors: tuple[LocalTensor, ...], count: int) -> Array:
+    """Of each element, whether it is undefined in any of the tensors."""
+    bad = _element_taint(core, tensors[0], count)
+    for tensor in tensors[1:]:
+        bad = bad | _element_taint(core, tensor, count)
+    return bad
+
+
 def _taint_map(
     core: ExecutingCore, instruction: Instruction, dst: LocalTensor, srcs: tuple[LocalTensor, ...], count: int, loc: Loc
 ) -> None:
@@ -130,9 +138,7 @@ def _taint_map(
             bits |= shadow[src.addr : src.addr + nbytes]
         shadow[dst.addr : dst.addr + nbytes] = bits
         return
-    bad = _element_taint(core, srcs[0], count)
-    for src in srcs[1:]:
-        bad = bad | _element_taint(core, src, count)
+    bad = _any_taint(core, srcs, count)
     shadow[dst.addr : dst.addr + nbytes] = np.repeat(np.where(bad, np.uint8(0xFF), np.uint8(0)), dst.dtype.size)
 
 
@@ -165,10 +171,7 @@ def _compare(
         taint: Any = 0
     else:
         core.note_origin(dst, srcs, instruction.name, loc)
-        bad = _element_taint(core, srcs[0], count)
-        for src in srcs[1:]:
-            bad = bad | _element_taint(core, src, count)
-        taint = pack(bad)
+        taint = pack(_any_taint(core, srcs, count))
     ub.data[dst.addr : end] = pack(result)
     ub.shadow[dst.addr : end] = taint
 
