@@ -8,7 +8,7 @@ from typing import Any
 from asc_sched.lang.dtypes import BOOL
 from asc_sched.lang.functions import FUNCTIONS, Function
 from asc_sched.lang.graph import Node
-from asc_sched.lang.infer import Type, TypedGraph
+from asc_sched.lang.infer import Type, TypedGraph, rounded_first
 
 
 def torch_lines(typed: TypedGraph, names: dict[str, str]) -> tuple[list[str], list[str]]:
@@ -68,7 +68,7 @@ class _Writer:
 
     def _call(self, node: Node, type_: Type) -> str:
         function, dtype = FUNCTIONS[node.fn], type_.dtype
-        args = [self._argument(a, type_) for a in node.args]
+        args = [self._argument(node, k, type_) for k in range(len(node.args))]
         numbers = [self._is_number(a) for a in node.args]
         if all(numbers):
             args[0], numbers[0] = f"torch.tensor({args[0]})", False
@@ -87,16 +87,15 @@ class _Writer:
         widened = any(self.typed.types[a].dtype.is_half for a in node.args)
         return f"{call}.to(torch.{dtype})" if widened and not dtype.is_half else call
 
-    def _argument(self, index: int, type_: Type) -> str:
-        """torch rounds what weighs less to the operands' dtype first: 0-d tensors, and numbers in comparisons."""
-        text, own, operands = self.texts[index], self.typed.types[index], type_.operands
-        if operands is None or not operands.is_half or own.dtype is operands or not own.dtype.is_float:
+    def _argument(self, node: Node, k: int, type_: Type) -> str:
+        """torch rounds what weighs less to the operands' dtype first: 0-d, integers, and numbers in comparisons."""
+        index, operands = node.args[k], type_.operands
+        text, own = self.texts[index], self.typed.types[index]
+        if operands is None:
             return text
-        if own.is_number and type_.dtype is BOOL:
+        if own.is_number and own.dtype.is_float and operands.is_half and type_.dtype is BOOL:
             return f"torch.tensor({text}).to(torch.{operands}).item()"
-        if own.zero_dim and not own.is_number:
-            return f"{text}.to(torch.{operands}).float()"
-        return text
+        return f"{text}.to(torch.{operands}).float()" if rounded_first(node.fn, k, own, operands) else text
 
 
 def _place(function: Function) -> str:

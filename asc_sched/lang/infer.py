@@ -28,6 +28,21 @@ class Type:
     operands: DType | None = None
 
 
+def rounded_first(fn: str, position: int, own: Type, operands: DType | None) -> bool:
+    """Whether torch rounds a function's argument, of type `own`, to the 16-bit floats `operands` that it computes with.
+
+    It does so to 0-d floats of another dtype and to integers that 16 bits may not hold, except to a 0-d factor or
+    divisor on the right. Numbers stay float32; so do values of the operands' own dtype, which are rounded at the end.
+    """
+    if operands is None or not operands.is_half or own.is_number:
+        return False
+    if own.zero_dim and position == 1 and fn in ("mul", "div"):
+        return False
+    if own.dtype.is_float:
+        return own.zero_dim and own.dtype is not operands
+    return own.dtype.itemsize > 1
+
+
 @attrs.frozen
 class TypedGraph:
     """A graph with one `Type` per node."""

@@ -7,15 +7,14 @@ step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asc_sched.errors import ArgumentError
-from asc_sched.lang.accuracy import error_ulp
 from asc_sched.lang.dtypes import BOOL, DType
 from asc_sched.lang.functions import FUNCTIONS
 from asc_sched.lang.graph import Constant, Node
-from asc_sched.lang.infer import Type, TypedGraph, as_tensors
+from asc_sched.lang.infer import Type, TypedGraph, as_tensors, rounded_first
 
 if TYPE_CHECKING:
     import torch
@@ -28,58 +27,18 @@ def evaluate(
     return _Evaluation(typed, tensors, scalars).run()
 
 
-def spread(
+Perturb: TypeAlias = "Callable[[int, torch.Tensor], torch.Tensor]"
+
+
+def evaluate_wide(
     typed: TypedGraph,
     tensors: Mapping[str, torch.Tensor],
     scalars: Mapping[str, Constant],
-    *,
-    relative: float | None = None,
-    samples: int = 8,
+    perturb: Perturb | None = None,
 ) -> dict[str, torch.Tensor]:
-    """How far float outputs move when every function is off by its own error: absolute, in float64.
-
-    Sums that cancel magnify errors that no implementation can avoid. The graph is evaluated in float64, once as it is
-    and `samples` times with results multiplied by 1 +- the function's stated error (`lang/accuracy.py`, or `relative`
-    for all functions): once upwards everywhere, then with signs at random but reproducible. Exact functions err only
-    where their arguments do. The largest difference counts.
-    """
-    import torch
-
-    generator = torch.Generator().manual_seed(0)
-    exact = _Evaluation(typed, tensors, scalars, wide=True).run()
-    moved = {name: torch.zeros_like(value) for name, value in exact.items() if value.is_floating_point()}
-    for i in range(samples):
-        noise = _Noise(generator if i else None, relative)
-        sample = _Evaluation(typed, tensors, scalars, wide=True, noise=noise).run()
-        for name, largest in moved.items():
-            gap = (sample[name] - exact[name]).abs()
-            gap = torch.where(gap.isnan(), torch.full_like(gap, float("inf")), gap)
-            same = (sample[name] == exact[name]) | (sample[name].isnan() & exact[name].isnan())
-            moved[name] = torch.maximum(largest, torch.where(same, torch.zeros_like(gap), gap))
-    return moved
-
-
-class _Noise:
-    """Relative errors to put on results, and which nodes have some. Without a generator all of them are upwards."""
-
-    def __init__(self, generator: torch.Generator | None, relative: float | None) -> None:
-        self.generator = generator
-        self.relative = relative
-        self.noisy: set[int] = set()
-
-    def apply(self, index: int, node: Node, value: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        size = error_ulp(node.fn) * 2.0**-23 if self.relative is None else self.relative
-        if not size and not self.noisy.isdisjoint(node.args):
-            size = 2.0**-24
-        if not size:
-            return value
-        self.noisy.add(index)
-        if self.generator is None:
-            return value * (1 + size) + size * 2.0**-126
-        signs = torch.randint(0, 2, value.shape, generator=self.generator) * 2 - 1
-        return value * (1 + size * signs) + signs * (size * 2.0**-126)  # subnormal numbers have fewer bits
+    """The same in float64, rounded only at explicit casts; `perturb` may change the float value of each function, given
+    its node's index."""
+    return _Evaluation(typed, tensors, scalars, wide=True, perturb=perturb).run()
 
 
 class _Evaluation:
@@ -91,13 +50,13 @@ class _Evaluation:
         tensors: Mapping[str, torch.Tensor],
         scalars: Mapping[str, Constant],
         wide: bool = False,
-        noise: _Noise | None = None,
+        perturb: Perturb | None = None,
     ) -> None:
         self.typed = typed
         self.tensors = tensors
         self.scalars = scalars
         self.wide = wide
-        self.noise = noise
+        self.perturb = perturb
         self.values: list[Any] = []
 
     def run(self) -> dict[str, torch.Tensor]:
@@ -140,7 +99,7 @@ class _Evaluation:
         import torch
 
         dtype, function = type_.dtype, FUNCTIONS[node.fn]
-        args = [self._argument(a, type_) for a in node.args]
+        args = [self._argument(node, k, type_) for k in range(len(node.args))]
         if not any(isinstance(a, torch.Tensor) for a in args):
             args[0] = torch.tensor(args[0])
         if function.own_dtype:
@@ -152,22 +111,21 @@ class _Evaluation:
         except RuntimeError as error:
             raise ArgumentError(f"{node.fn} of these tensors: torch says {str(error).splitlines()[0]!r}") from None
         if dtype.is_float and self.wide:
-            return result.double() if self.noise is None else self.noise.apply(index, node, result.double())
+            return result.double() if self.perturb is None else self.perturb(index, result.double())
         return result if dtype.is_half else result.to(dtype.torch)
 
-    def _argument(self, index: int, type_: Type) -> Any:
-        """torch rounds what weighs less to the operands' dtype first: 0-d tensors, and numbers in comparisons."""
+    def _argument(self, node: Node, k: int, type_: Type) -> Any:
+        """torch rounds what weighs less to the operands' dtype first: 0-d, integers, and numbers in comparisons."""
         import torch
 
+        index, operands = node.args[k], type_.operands
         value, own = self.values[index], self.typed.types[index]
-        operands = type_.operands
-        if operands is None or not operands.is_half or own.dtype is operands or not own.dtype.is_float:
+        if operands is None:
             return value
-        if own.is_number and type_.dtype is BOOL:
+        if own.is_number and own.dtype.is_float and operands.is_half and type_.dtype is BOOL:
             return torch.as_tensor(value).to(operands.torch).item()
-        if own.zero_dim and not own.is_number:
-            return self._widen(value.to(operands.torch), operands)
-        return value
+        rounded = rounded_first(node.fn, k, own, operands)
+        return self._widen(value.to(operands.torch), operands) if rounded else value
 
     def _widen(self, tensor: torch.Tensor, dtype: DType) -> torch.Tensor:
         if self.wide and dtype.is_float:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from asc_sched.lang.dtypes import FLOAT32
 from asc_sched.lang.graph import Graph, Node, Scalar
-from asc_sched.lang.infer import TypedGraph
+from asc_sched.lang.infer import TypedGraph, rounded_first
 from asc_sched.lower.geometry import Geometry
 
 # What the scalar unit can bring into the type that immediates have: {asc}'s value as float32 or int32. A bfloat16 is
@@ -25,7 +24,8 @@ _READ = {
 def scalar_inputs(typed: TypedGraph, geometry: Geometry) -> frozenset[str]:
     """The inputs that are one element for the whole geometry, and of a type that can be an immediate.
 
-    A 0-d float32 that torch rounds to 16 bits before it combines it with a tensor is none: the vector unit rounds it.
+    What torch rounds to 16 bits before it combines it with a tensor is none, nor is what such a value is made of: the
+    vector unit rounds it.
     """
     inputs = enumerate(typed.input_dtypes.items())
     found = {name for i, (name, dtype) in inputs if geometry.is_scalar(i) and dtype.name in _READ}
@@ -33,14 +33,17 @@ def scalar_inputs(typed: TypedGraph, geometry: Geometry) -> frozenset[str]:
 
 
 def _rounded(typed: TypedGraph) -> set[str]:
-    """The float32 inputs of 0 dimensions that some function takes as 16-bit floats."""
+    """The inputs that are rounded first by some function, or that decide a value which is."""
     nodes, types = typed.graph.nodes, typed.types
-    users = [(a, t.operands) for n, t in zip(nodes, types, strict=True) for a in n.args]
-    return {
-        str(nodes[a].attr)
-        for a, operands in users
-        if nodes[a].fn == "input" and types[a].zero_dim and types[a].dtype is FLOAT32 and operands and operands.is_half
+    found = {
+        a
+        for node, type_ in zip(nodes, types, strict=True)
+        for k, a in enumerate(node.args)
+        if rounded_first(node.fn, k, types[a], type_.operands)
     }
+    for i in reversed(range(len(nodes))):
+        found.update(nodes[i].args if i in found else ())
+    return {str(nodes[i].attr) for i in found if nodes[i].fn == "input"}
 
 
 def with_scalars(typed: TypedGraph, names: frozenset[str]) -> TypedGraph:

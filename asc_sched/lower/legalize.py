@@ -14,7 +14,7 @@ import attrs
 from asc_sched.errors import PrecisionError
 from asc_sched.lang.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, DType, Kind
 from asc_sched.lang.graph import Node
-from asc_sched.lang.infer import TypedGraph
+from asc_sched.lang.infer import TypedGraph, rounded_first
 from asc_sched.lower.convert import FILLED, constant, convert, filled, home_carrier, to_dtype
 from asc_sched.lower.program import Immediate, Program, ProgramBuilder, ScalarExpr, ScalarRef
 from asc_sched.lower.ranges import INT32 as INT32_RANGE
@@ -220,9 +220,9 @@ class Call:
         index = self.node.args[k]
         if not self.dtype.is_float:
             return self.lower.as_dtype(index, self.dtype)
-        own, operands = self.lower.typed.types[index], self.lower.typed.types[self.index].operands
-        if own.zero_dim and not own.is_number and own.dtype is FLOAT32 and operands is not None and operands.is_half:
-            return convert(self.lower.as_dtype(index, operands), self.carrier)  # torch rounds a 0-d operand first
+        operands = self.lower.typed.types[self.index].operands
+        if operands is not None and rounded_first(self.node.fn, k, self.lower.typed.types[index], operands):
+            return convert(self.lower.as_dtype(index, operands), self.carrier)
         return self.lower.form(index, self.carrier)
 
     def words(self, k: int) -> Words:
