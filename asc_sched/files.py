@@ -30,6 +30,31 @@ def write_atomic(path: str | os.PathLike[str], data: str | bytes, *, durable: bo
         file.write(body)
 
 
+def create(path: Path, data: bytes) -> bool:
+    """Write a file that isn't there yet, not durably; False where something of that name or no folder for it is there.
+
+    For what is checked when it is read: a kill may leave a part of it. Raises `StorageError`, and leaves nothing then.
+    """
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except OSError as err:
+        if err.errno in (errno.EEXIST, errno.ENOENT):
+            return False
+        raise storage_error(err, "write", path) from err
+    try:
+        with os.fdopen(fd, "wb", buffering=0) as file:
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left) :]
+    except BaseException as err:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        if isinstance(err, OSError):
+            raise storage_error(err, "write", path) from err
+        raise
+    return True
+
+
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterator[IO[bytes]]:
     """A binary file to fill; on leaving the block it takes `path`'s place, whole, or not at all if anything raised.

@@ -24,6 +24,7 @@ from asc.codegen.specialization import PlainArgType, PointerArgType, Specializat
 from asc.common.compat import get_annotations
 from asc.language.core.constexpr import ConstExpr
 from asc.language.core.dtype import DataType
+from asc.language.core.utils import Overload, OverloadDispatcher
 from asc.runtime.compiler import CompileOptions, Compiler
 from asc.runtime.jit import JITFunction
 
@@ -63,6 +64,29 @@ def _drop_context() -> None:
 
 
 JITFunction.create_context = staticmethod(_shared_context)
+
+
+_register_overload = OverloadDispatcher.register_auto
+_overloads: dict[Any, Any] = {}
+
+
+def _register_known_overload(dispatcher: Any, fn: Any) -> Any:
+    """As pyasc's own, which inspects a function's signature at each call of an instruction that has overloads: the
+    functions are new each time, what their arguments are is not."""
+    key = (fn.__code__, fn.__defaults__, fn.__kwdefaults__, *fn.__annotations__.items())
+    try:
+        args = _overloads.get(key)
+    except TypeError:  # a default that can't be hashed
+        return _register_overload(dispatcher, fn)
+    if args is None:
+        _register_overload(dispatcher, fn)
+        _overloads[key] = dispatcher.overloads[-1].args
+    else:
+        dispatcher.add_overload(Overload(args, fn))
+    return fn
+
+
+OverloadDispatcher.register_auto = _register_known_overload
 
 
 class _Passes(Compiler):  # type: ignore[misc]

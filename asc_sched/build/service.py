@@ -38,7 +38,7 @@ class Stopped(Exception):
 class Station:
     """A place for one worker at a time. `lower` and `close` are for one thread at a time, `stop` is for any."""
 
-    def __init__(self, max_growth_kib: int = MAX_GROWTH_KIB) -> None:
+    def __init__(self, max_growth_kib: int | None = None) -> None:
         self._worker: Worker | None = None
         self._stopped = False
         self._max_growth_kib = max_growth_kib
@@ -72,12 +72,16 @@ class Station:
 
     def _ready_worker(self) -> Worker:
         worker = self._worker
-        if worker is not None and worker.alive and worker.rss_kib - worker.first_rss_kib < self._max_growth_kib:
+        most = MAX_GROWTH_KIB if self._max_growth_kib is None else self._max_growth_kib
+        if worker is not None and worker.alive and worker.rss_kib - worker.first_rss_kib < most:
             return worker
         self.close()
         if self._stopped:
             raise Stopped
         self._worker = Worker()
+        if self._stopped:
+            self.close()
+            raise Stopped
         return self._worker
 
     def stop(self) -> None:

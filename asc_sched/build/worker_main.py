@@ -36,9 +36,11 @@ def main(fd: int, parent_pid: int) -> None:
     except Exception as err:
         send_frame(sock, {"hello": False, "reason": f"{type(err).__name__}: {err}"})
         return
-    # Imported modules live for ever: taking them out of the collector's sight makes each collection short.
+    # Imported modules live for ever: taking them out of the collector's sight makes each collection short. And a kernel
+    # makes some ten thousand objects that its end frees anyway: by default they'd be looked through over and over.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     send_frame(sock, {"hello": True, "rss_kib": _peak_rss_kib()})
     with contextlib.suppress(Disconnected):
         while _wait(sock, parent_pid):

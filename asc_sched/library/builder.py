@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from queue import SimpleQueue
 from typing import Any, Literal
 
 import attrs
@@ -99,15 +101,19 @@ def build(
     store = default_cache() if cache == "default" else cache
     with OutputFolder(out, told.waiting) as folder:
         analyst = Analyst(folder.read_analyses(), store)
-        plan = make_plan(library, analyst)
-        work = _Build(plan, folder, store, told)
-        if work.is_complete():
-            return work.report(start)
-        if analyst.used.keys() != analyst.known.keys():
-            folder.write_analyses(analyst.used)
-        if work.todo:
-            with open_crew(executor, jobs) as crew:
-                work.run(crew)
+        with contextlib.ExitStack() as stack:
+            crew = None
+            if not folder.entries and executor in (None, "local"):
+                crew = stack.enter_context(open_crew(executor, jobs))
+                crew.warm()  # workers start while this process imports torch
+            plan = make_plan(library, analyst)
+            work = _Build(plan, folder, store, told)
+            if work.is_complete():
+                return work.report(start)
+            if analyst.used.keys() != analyst.known.keys():
+                folder.write_analyses(analyst.used)
+            if work.todo:
+                work.run(crew or stack.enter_context(open_crew(executor, jobs)))
         work.write_package()
         return work.report(start)
 
@@ -148,14 +154,17 @@ class _Build:
         """Make what has to be made, a few kernels ahead; each is written and noted as it comes."""
         self.watcher.planned(len(self.keys), len(self.todo))
         waiting: dict[Future[dict[str, Any]], PlannedKernel] = {}
+        done: SimpleQueue[Future[dict[str, Any]]] = SimpleQueue()
         try:
             for kernel in self._not_in_cache():
                 if len(waiting) >= crew.in_flight:
-                    self._settle(waiting)
+                    self._settle(waiting, done.get())
                 job = json.dumps(kernel.job(), separators=(",", ":"))
-                waiting[crew.executor.submit(run_job, PRODUCE, kernel.symbol, job)] = kernel
+                future = crew.executor.submit(run_job, PRODUCE, kernel.symbol, job)
+                waiting[future] = kernel
+                future.add_done_callback(done.put)
             while waiting:
-                self._settle(waiting)
+                self._settle(waiting, done.get())
         except BaseException:
             for future in waiting:
                 future.cancel()
@@ -173,20 +182,18 @@ class _Build:
     def _cache_key(self, kernel: PlannedKernel) -> str:
         return digest(["library", self.keys[kernel.symbol]])
 
-    def _settle(self, waiting: dict[Future[dict[str, Any]], PlannedKernel]) -> None:
-        """Wait until something is done, and take it in."""
-        done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-        for future in done:
-            kernel = waiting.pop(future)
-            result = _result(future)
-            if "failed" in result:
-                self._fail(kernel, result["failed"])
-                continue
-            if self.cache is not None:
-                texts = {name: result[name] for name in _TEXTS}
-                self.cache.put(self._cache_key(kernel), {**texts, "record": json.dumps(result["record"])})
-            self._keep(kernel, result, result["record"])
-            self.built += 1
+    def _settle(self, waiting: dict[Future[dict[str, Any]], PlannedKernel], done: Future[dict[str, Any]]) -> None:
+        """Take in what is done."""
+        kernel = waiting.pop(done)
+        result = _result(done)
+        if "failed" in result:
+            self._fail(kernel, result["failed"])
+            return
+        if self.cache is not None:
+            texts = {name: result[name] for name in _TEXTS}
+            self.cache.put(self._cache_key(kernel), {**texts, "record": json.dumps(result["record"])})
+        self._keep(kernel, result, result["record"])
+        self.built += 1
 
     def _fail(self, kernel: PlannedKernel, failed: Mapping[str, str]) -> None:
         failure = Failure(kernel.symbol, failed["error"], failed["message"].removeprefix(f"{kernel.symbol}: "))

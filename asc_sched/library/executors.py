@@ -21,9 +21,10 @@ import attrs
 from asc_sched.build import failures
 from asc_sched.build.pool import LOOK_AHEAD, usable_cpus
 from asc_sched.build.service import MAX_GROWTH_KIB, Station, Stopped, default_time_limit_s
-from asc_sched.errors import BackendError, CompileError, LibraryError
+from asc_sched.errors import AscSchedError, BackendError, CompileError, LibraryError
 
 PRODUCE = "asc_sched.library.produce:produce"
+WARM = "asc_sched.library.produce:warm"
 VERIFY = "asc_sched.library.verify:verify"
 #: Growth after which a worker is replaced: of one that runs pyasc, which keeps some of every kernel; and of one that
 #: runs kernels, which needs torch and the kernels' tensors and leaks nothing.
@@ -104,12 +105,26 @@ def run_job(function: str, name: str, job: str) -> dict[str, Any]:
     return {k: v for k, v in answer.items() if k not in ("ok", "rss_kib", "diagnostics")}
 
 
+def warm_worker() -> None:
+    """Start a worker process and have it load what kernels need. What is wrong here is told by the first kernel."""
+    with contextlib.suppress(AscSchedError, Stopped), stations.take(PRODUCE) as station:
+        station.ask({"call": WARM, "argument": {}}, "warm", None, default_time_limit_s())
+
+
 @attrs.frozen
 class Crew:
-    """An executor with what a build must know of it: how many jobs it does at once."""
+    """An executor with what a build must know of it: how many jobs it does at once; whether its workers are of this
+    machine."""
 
     executor: Executor
     width: int
+    local: bool = False
+
+    def warm(self) -> None:
+        """Start all workers of this machine, without waiting for them."""
+        if self.local:
+            for _ in range(self.width):
+                self.executor.submit(warm_worker)
 
     @property
     def in_flight(self) -> int:
@@ -146,7 +161,7 @@ def open_crew(executor: Executor | str | None, jobs: int | None) -> Iterator[Cre
 def _local(jobs: int) -> Iterator[Crew]:
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="asc_sched-library")
     try:
-        yield Crew(pool, jobs)
+        yield Crew(pool, jobs, local=True)
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         stations.stop()

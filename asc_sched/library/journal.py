@@ -22,7 +22,7 @@ from typing import IO, Any
 import attrs
 
 from asc_sched.errors import LibraryError
-from asc_sched.files import TEMP_SUFFIX, remove_stale_temps, storage_error, warn_once, write_atomic
+from asc_sched.files import TEMP_SUFFIX, create, remove_stale_temps, storage_error, warn_once, write_atomic
 
 STATE = ".asc_sched_build"
 _POLL_S = 0.1
@@ -176,9 +176,15 @@ class OutputFolder:
             return None
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> str:
-        """Write a file in one step, unless it has these bytes already; gives its digest. Raises `StorageError`."""
+        """Write a file, unless it has these bytes already; gives its digest. Raises `StorageError`.
+
+        A file that is there is replaced in one step. A new one that a kill cuts short isn't what the journal or the
+        manifest says, if they name it at all: the next build writes it anew.
+        """
         digest = hashlib.sha256(data).hexdigest()
         path = self._placed(name)
+        if not durable and create(path, data):
+            return digest
         if self.sha256(name) == digest and not path.is_symlink():
             return digest
         try:

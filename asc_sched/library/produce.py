@@ -18,6 +18,26 @@ if TYPE_CHECKING:
     from asc_sched.schedule import Schedule
 
 
+#: The job of a kernel of `add`, for `warm`.
+SAMPLE: Mapping[str, Any] = {
+    "symbol": "add",
+    "op": "add",
+    "graph": {
+        "nodes": [["input", [], "x"], ["input", [], "y"], ["add", [0, 1], None]],
+        "inputs": ["x", "y"],
+        "scalars": [],
+        "outputs": [["z", 2]],
+    },
+    "types": [["float32", False, False, None]] * 2 + [["float32", False, False, "float32"]],
+    "inputs": ["float32", "float32"],
+    "shape": None,
+    "schedule": "auto",
+    "tuned": None,
+    "target": "Ascend910B1",
+    "timed_length": 1 << 16,
+}
+
+
 def produce(argument: Mapping[str, Any]) -> dict[str, Any]:
     """Generate and lower the kernel of ``argument["job"]``, and time it on the model.
 
@@ -41,6 +61,13 @@ def produce(argument: Mapping[str, Any]) -> dict[str, Any]:
     except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
         # A fault of ours, not of the kernel's author; it must not take the other kernels along.
         return {"failed": {"error": "internal error", "message": f"{type(error).__name__}: {error}"}}
+
+
+def warm(argument: Mapping[str, Any]) -> dict[str, Any]:
+    """Load what every kernel needs, while there is no kernel yet: sympy and the formulas of the usual split, the
+    simulator's clock, the template. `argument` is empty, and so is the result."""
+    produce({"job": json.dumps({**SAMPLE, "toolchain": toolchain()})})
+    return {}
 
 
 def _check_toolchain(job: Mapping[str, Any]) -> None:

@@ -39,7 +39,7 @@ class Slot:
     extent: Extent
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)  # a key of caches
 class Allocation:
     """`home[register]` is the index of the slot that holds the register while it lives."""
 

@@ -51,7 +51,7 @@ class Step:
     mode: str = ""
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)  # a key of caches
 class Program:
     """`registers[i]` is the carrier of register i. `loads`/`stores` tie inputs and outputs to registers; an input that
     no step reads is not loaded.

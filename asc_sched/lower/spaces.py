@@ -71,7 +71,7 @@ class Spread:
 AnyStep: TypeAlias = "Step | Spread"
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)  # a key of caches
 class TileProgram:
     """A program in phases. `registers[i]` is the carrier of register i, `extents[i]` its elements.
 

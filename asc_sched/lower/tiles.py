@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import attrs
 
@@ -78,8 +79,14 @@ class Tiles:
 
 def buffers_for(subject: Subject, form: Form) -> Buffers:
     """The buffers of a form. Raises `CannotSpreadError`."""
-    program = place(subject.program, form, subject.tensors)
-    return Buffers(form, program, allocate(program))
+    return _buffers(subject.program, form, subject.tensors)
+
+
+@lru_cache(maxsize=64)
+def _buffers(program: Program, form: Form, tensors: tuple[str, ...]) -> Buffers:
+    """Choosing a schedule, planning under it and timing it ask for the same; so do an op's other schedules."""
+    placed = place(program, form, tensors)
+    return Buffers(form, placed, allocate(placed))
 
 
 def form_for(subject: Subject, wanted_length: int) -> Form | tuple[Misfit, ...]:

@@ -12,7 +12,7 @@ from asc_sched.lang.infer import TypedGraph
 from asc_sched.lower.allocate import Allocation, Kind
 from asc_sched.lower.layout import Layout, layout_for
 from asc_sched.lower.program import Step
-from asc_sched.lower.spaces import TileProgram
+from asc_sched.lower.spaces import Extent, TileProgram
 from asc_sched.schedule import Schedule
 from asc_sched.target.costs import cost_of, vector_cycles
 from asc_sched.target.instructions import ASC_TYPE, COUNTS, Instruction
@@ -121,19 +121,49 @@ def queue_count(layout: Layout, kind: Kind) -> int:
     return min(number, 1) if together[kind] else number
 
 
+@attrs.frozen
+class _Call:
+    """A step as its cost needs it: Ascend C's name and types (dst first), and the slots of its operands."""
+
+    name: str
+    types: tuple[str, ...]
+    slots: tuple[int, ...]
+    count: Callable[[int], int]
+    extent: Extent
+
+    @classmethod
+    def of(cls, step: Step, program: TileProgram, allocation: Allocation) -> _Call:
+        form = form_of(step.instruction)
+        slots = tuple(allocation.home[r] or 0 for r in (step.dst, *step.srcs))
+        return cls(step.instruction.ascendc, form.types, slots, form.count, program.extents[step.dst])
+
+    def cycles(self, base: tuple[int, ...], length: int) -> float:
+        """Cycles on a tile of that length, in its first buffers: slots' addresses are `base`."""
+        count = self.count(self.extent.length(length))
+        return vector_cycles(self.name, self.types[0], self.types[1:], count, tuple(base[s] for s in self.slots))
+
+
 def work_of(typed: TypedGraph, program: TileProgram, allocation: Allocation, target: Target) -> Work:
     """The work of an op on given dtypes, on tensors that are one run of memory each."""
 
+    calls = tuple(_Call.of(step, program, allocation) for step in program.steps)
+
     @lru_cache(maxsize=64)
-    def layout(variant: Schedule) -> Layout:
+    def layout(buffer_num: int, bank_pad: bool, pack_inputs: bool) -> Layout:
+        variant = Schedule(buffer_num=buffer_num, bank_pad=bank_pad, pack_inputs=pack_inputs)
         return layout_for(program, allocation, variant, target, "kernel")
 
-    @lru_cache(maxsize=4096)
-    def cycles(variant: Schedule, tile_length: int, length: int) -> float:
-        return program_cycles(program.steps, program, allocation, addresses(layout(variant), tile_length), length)
+    @lru_cache(maxsize=1024)
+    def base(variant: tuple[int, bool, bool], tile_length: int) -> tuple[int, ...]:
+        return addresses(layout(*variant), tile_length).base
 
-    def variant_of(schedule: Schedule) -> Schedule:
-        return attrs.evolve(schedule, core_num=None, tile_num=None, tile_length=None)
+    @lru_cache(maxsize=4096)
+    def cycles(variant: tuple[int, bool, bool], tile_length: int, length: int) -> float:
+        where = base(variant, tile_length)
+        return sum((call.cycles(where, length) for call in calls), 0.0)
+
+    def variant_of(schedule: Schedule) -> tuple[int, bool, bool]:
+        return schedule.buffer_num, schedule.bank_pad, schedule.pack_inputs
 
     inputs, outputs = typed.input_dtypes, typed.output_dtypes
     return Work(
@@ -145,7 +175,7 @@ def work_of(typed: TypedGraph, program: TileProgram, allocation: Allocation, tar
         temps=len(allocation.of_kind(Kind.TEMP)),
         has_pairs=any(_is_pair(s) for s in program.steps),
         vector_cycles=lambda schedule, tile, length: cycles(variant_of(schedule), tile, length),
-        longest_tile=lambda schedule, step: layout(variant_of(schedule)).largest_tile(target, step),
+        longest_tile=lambda schedule, step: layout(*variant_of(schedule)).largest_tile(target, step),
     )
 
 
@@ -155,16 +185,3 @@ def _is_pair(step: Step) -> bool:
     types = form_of(step.instruction).types
     cost = cost_of(step.instruction.ascendc, types[0], types[1] if len(types) > 1 else types[0])
     return cost.sources_conflict and len({s for s, carrier in kinds if carrier != "mask"}) > 1
-
-
-def program_cycles(
-    steps: tuple[Step, ...], program: TileProgram, allocation: Allocation, where: Addresses, tile_length: int
-) -> float:
-    """Cycles of steps on a tile of that length, in its first buffers."""
-    total = 0.0
-    for step in steps:
-        form = form_of(step.instruction)
-        spots = tuple(where.base[allocation.home[r] or 0] for r in (step.dst, *step.srcs))
-        count = form.count(program.extents[step.dst].length(tile_length))
-        total += vector_cycles(step.instruction.ascendc, form.types[0], form.types[1:], count, spots)
-    return total

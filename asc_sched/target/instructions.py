@@ -34,7 +34,7 @@ COUNTS = {
 SELECT_RESERVE = 8192  # documentation of Select: modes 1 and 2 use 8 KB of UB that must not be allocated
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)  # a key of caches, looked up for every step of a program
 class Instruction:
     """One row: `signature` is (dst, src...) in carriers; `call` is the pyasc statement with named holes.
 

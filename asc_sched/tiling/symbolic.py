@@ -190,11 +190,20 @@ def _core_formulas(total: Any) -> dict[str, Any]:
 def integer_function(
     core_split: str, align: Alignment, tile_by: TileBy
 ) -> tuple[Callable[..., tuple[int, ...]], tuple[str, ...]]:
-    """The formulas as a Python function on ints, generated once per split, and the names of its arguments."""
-    symbolic = symbolic_tiling(core_split, align, tile_by)
+    """The formulas as a Python function on ints, and the names of its arguments."""
+    units = {"line_length": align.line_length, "datablock_length": align.datablock_length}
+    inputs = symbolic_tiling(core_split, None, tile_by).inputs
+    return functools.partial(_bind(core_split, tile_by), **units), tuple(n for n in inputs if n not in units)
+
+
+@functools.lru_cache(maxsize=64)
+def _bind(core_split: str, tile_by: TileBy) -> Callable[..., tuple[int, ...]]:
+    """Generated once per split, whatever the alignment: deriving formulas takes sympy a while."""
     scope: dict[str, Any] = {}
-    exec(compile(symbolic.python_source(), f"<tiling {core_split} by {tile_by}>", "exec"), scope)
-    return scope["bind"], symbolic.inputs
+    source = symbolic_tiling(core_split, None, tile_by).python_source()
+    exec(compile(source, f"<tiling {core_split} by {tile_by}>", "exec"), scope)
+    function: Callable[..., tuple[int, ...]] = scope["bind"]
+    return function
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from asc_sched.errors import AscSchedError, StorageError
-from asc_sched.files import TEMP_SUFFIX, atomic_file, is_disk_full, remove_stale_temps, write_atomic
+from asc_sched.files import TEMP_SUFFIX, atomic_file, create, is_disk_full, remove_stale_temps, write_atomic
 
 
 def names(folder: Path) -> list[str]:
@@ -52,6 +52,32 @@ def test_error_of_the_system_at_any_step_leaves_the_old_file_and_no_other(
         monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[step], full)
     monkeypatch.undo()
     assert target.read_text() == "old" and names(tmp_path) == ["a.txt"]
+
+
+def test_a_new_file_is_written_where_nothing_is_and_nowhere_else(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    assert create(target, b"new" * 1000) and target.read_bytes() == b"new" * 1000
+    assert not create(target, b"newer") and target.read_bytes() == b"new" * 1000
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    assert not create(tmp_path / "link", b"new")
+    assert not create(tmp_path / "none" / "a.txt", b"new")
+    assert names(tmp_path) == ["a.txt", "link"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_new_file_that_the_disk_has_no_room_for_is_taken_away_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, real = tmp_path / "a.txt", os.open
+
+    def full(path: object, flags: int, *mode: int) -> int:
+        os.close(real(path, flags, *mode))  # type: ignore[call-overload]
+        return real("/dev/full", os.O_WRONLY)
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(StorageError, match=rf"can't write {target}: No space left on device \(ENOSPC\)"):
+        create(target, b"new")
+    assert names(tmp_path) == []
 
 
 def test_file_is_on_disk_before_it_takes_the_name_and_the_folder_after(

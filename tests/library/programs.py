@@ -39,6 +39,19 @@ if "kill_at_rename" in given:
 
     pathlib.Path.replace = replace
 
+if "kill_at_create" in given:
+    import asc_sched.library.journal as journal
+    create, still = journal.create, [given["kill_at_create"]]
+
+    def half(path, data):
+        still[0] -= 1
+        if still[0] == 0:
+            create(path, data[: len(data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return create(path, data)
+
+    journal.create = half
+
 report = build(given["spec"], given["out"], jobs=given.get("jobs", 1), cache=given.get("cache", "default"),
                watcher=Killer())
 loaded = [m for m in ("torch", "sympy", "jinja2") if m in sys.modules]

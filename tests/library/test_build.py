@@ -125,7 +125,7 @@ def test_links_that_lead_out_of_the_folder_are_not_followed(tmp_path: Path) -> N
 
 
 # -- interrupted -------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("given", [{"kill_after": 5}, {"kill_at_rename": 40}])
+@pytest.mark.parametrize("given", [{"kill_after": 5}, {"kill_at_create": 14}, {"kill_at_rename": 9}])
 def test_a_killed_build_goes_on_where_it_was_and_ends_with_the_same_bytes(
     tmp_path: Path, given: dict[str, int], small_tree: dict[str, bytes]
 ) -> None:
@@ -138,12 +138,13 @@ def test_a_killed_build_goes_on_where_it_was_and_ends_with_the_same_bytes(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("at", range(1, 64, 3))
-def test_a_build_killed_at_any_rename_ends_with_the_same_bytes(
-    tmp_path: Path, at: int, small_tree: dict[str, bytes]
+@pytest.mark.parametrize("step", ["kill_at_create", "kill_at_rename"])
+@pytest.mark.parametrize("at", range(1, 40, 3))
+def test_a_build_killed_at_any_file_ends_with_the_same_bytes(
+    tmp_path: Path, step: str, at: int, small_tree: dict[str, bytes]
 ) -> None:
     for again in range(3):
-        process = start_build(SMALL, tmp_path, kill_at_rename=at + again, cache=None)
+        process = start_build(SMALL, tmp_path, cache=None, **{step: at + again})
         process.communicate(timeout=120)
     run_build(SMALL, tmp_path, cache=None)
     assert tree(tmp_path) == small_tree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -16,8 +17,12 @@ import attrs
 import pytest
 
 from asc_sched.errors import BackendError, LibraryError
-from asc_sched.library import Watcher, build
-from asc_sched.library.executors import PRODUCE, run_job, stations
+from asc_sched.library import Watcher, build, load
+from asc_sched.library.analysis import Analyst
+from asc_sched.library.executors import PRODUCE, run_job, stations, warm_worker
+from asc_sched.library.plan import make_plan
+from asc_sched.library.produce import SAMPLE, produce
+from asc_sched.library.toolchain import toolchain
 from tests.library.conftest import tree
 from tests.library.programs import environment
 from tests.library.test_build import SMALL
@@ -89,6 +94,21 @@ def test_what_is_no_executor_is_refused(executor: Any, told: str, tmp_path: Path
 def test_jobs_must_be_at_least_one(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match="jobs=0 must be a whole number of at least 1"):
         build(SMALL, tmp_path, jobs=0, cache=None)
+
+
+def test_workers_warm_up_on_a_kernel_as_plans_have_them() -> None:
+    kernel = next(iter(make_plan(load({"name": "sample", "ops": ["add"]}), Analyst()).kernels))
+    own = {"symbol", "timed_length", "toolchain"}
+    assert {k: v for k, v in kernel.job().items() if k not in own} == {k: v for k, v in SAMPLE.items() if k not in own}
+    assert "failed" not in produce({"job": json.dumps({**SAMPLE, "toolchain": toolchain()})})
+
+
+def test_a_worker_that_can_not_warm_up_leaves_it_to_the_first_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    stations.close()
+    warm_worker()
+    with pytest.raises(BackendError, match="can't start a lowering worker"):
+        run_job(PRODUCE, "f", "{}")
 
 
 def test_a_worker_with_other_code_refuses_the_job() -> None:
