@@ -50,6 +50,8 @@ def _nearest_int(value: object, low: int, high: int) -> int | None:
 
 def _as_int(name: str, value: object, low: int, high: int, error: type[ScheduleError], optional: bool) -> int:
     """`value` as a plain int in [low, high]; anything else is refused, also bools and floats of a whole value."""
+    if type(value) is int and low <= value <= high:  # a search makes schedules by the thousand
+        return value
     allowed = f"allowed is an integer from {low} to {high}{' or None' if optional else ''}"
     hint = _nearest_int(value, low, high)
     nearest = "" if hint is None else f"; nearest valid: {name}={hint}"
@@ -171,7 +173,10 @@ class Schedule:
 
     def __attrs_post_init__(self) -> None:
         for name, check in _CHECKS.items():
-            object.__setattr__(self, name, check(name, getattr(self, name)))  # numpy's ints and bools become Python's
+            given = getattr(self, name)
+            checked = check(name, given)
+            if checked is not given:  # numpy's ints and bools become Python's
+                object.__setattr__(self, name, checked)
         if self.tile_num is not None and self.tile_length is not None:
             raise ScheduleError(
                 f"tile_num={self.tile_num} and tile_length={self.tile_length} are both given, and each decides the "

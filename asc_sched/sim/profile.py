@@ -67,17 +67,15 @@ class Timing:
 
 def summarise(launch: Launch, runs: Sequence[Run], core_num: int, l2: str) -> Timing:
     """The figures of a launch whose groups have been run."""
-    target, constants = launch.target, launch.constants
+    target = launch.target
     if not runs:
         return _nothing(launch, core_num, l2)
     us = 1 / target.clock_mhz
     cores = launch.cores
-    waves = -(-cores // target.vector_cores)
-    core_us = max(r.end * (1 + launch.spread(r)) for r in runs) * us * waves
+    launch_us, core_us = spans(launch, runs)
     mean = sum(r.end * r.group.cores for r in runs) / cores
     busy = [sum(value * r.group.cores for r in runs for value in (_busy(r, pipe),)) / cores for pipe in PIPES]
     pipes = {p: PipeTime(b * us, b / mean if mean else 0.0) for p, b in zip(PIPES, busy, strict=True)}
-    launch_us = constants.launch_us + constants.launch_per_core_us * min(cores, target.vector_cores)
     task_us = launch_us + core_us
     moved = launch.traffic.bytes_read + launch.traffic.bytes_written
     hbm = round(sum(r.clock.hbm_bytes * r.group.cores for r in runs))
@@ -106,6 +104,16 @@ def summarise(launch: Launch, runs: Sequence[Run], core_num: int, l2: str) -> Ti
         core_num=core_num,
         l2=l2,
     )
+
+
+def spans(launch: Launch, runs: Sequence[Run]) -> tuple[float, float]:
+    """(us of the launch itself, us of its slowest core), which together are the task's time."""
+    target, constants = launch.target, launch.constants
+    if not runs:
+        return 0.0, 0.0
+    waves = -(-launch.cores // target.vector_cores)
+    core_us = max(r.end * (1 + launch.spread(r)) for r in runs) / target.clock_mhz * waves
+    return constants.launch_us + constants.launch_per_core_us * min(launch.cores, target.vector_cores), core_us
 
 
 def _busy(run: Run, pipe: str) -> float:

@@ -14,7 +14,7 @@ from asc_sched.sim.api import Argument, ArraySpec
 from asc_sched.sim.ir import Func, Module
 from asc_sched.sim.launch import Launch
 from asc_sched.sim.outline import CoreGroup
-from asc_sched.sim.profile import Timing, summarise
+from asc_sched.sim.profile import Timing, spans, summarise
 from asc_sched.sim.symbolic import outlines
 from asc_sched.target import Target
 from asc_sched.target.timing import TIMING, TimingConstants
@@ -83,3 +83,11 @@ def time_outlines(
     launch = Launch(groups, arg_bytes, target, l2, constants)
     runs = launch.run()
     return summarise(launch, runs, core_num, l2)
+
+
+def outlines_task_us(
+    groups: Sequence[CoreGroup], arg_bytes: Sequence[int], *, target: Target, l2: str = "hot"
+) -> float:
+    """`task_us` of `time_outlines` alone, for searches: no shares, no bound, no reasons."""
+    launch = Launch(groups, arg_bytes, target, l2, TIMING)
+    return sum(spans(launch, launch.run()))

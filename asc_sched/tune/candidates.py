@@ -46,7 +46,9 @@ class Candidates:
             return []
         variant = variant_of(schedule)
         longest = self._longest.get(variant, 0)
+        tiles = self.space.tile_length
         known = schedule.core_num in self.cores and variant in self.variants
+        known = known and (tiles is None or schedule.tile_length in tiles)
         return [schedule] if known and longest and self._allowed(schedule, longest) else []
 
     def grid(self, variant: Schedule) -> Iterator[Schedule]:

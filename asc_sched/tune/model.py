@@ -16,16 +16,15 @@ from asc_sched.build import LoweringPool, lower_many
 from asc_sched.declare import Op
 from asc_sched.errors import AscSchedError
 from asc_sched.kernel import Kernel, generate
-from asc_sched.kernel import _lower_op as lower_op
 from asc_sched.lang.dtypes import DType
 from asc_sched.lang.infer import TypedGraph
-from asc_sched.lower import default_schedule, schedule_for
+from asc_sched.lower import default_schedule, lower_op, schedule_for
 from asc_sched.lower.plan import Tensor
 from asc_sched.lower.work import work_of
 from asc_sched.run.shapes import Shapes
 from asc_sched.schedule import Schedule
 from asc_sched.sim import ArraySpec, Timing, time_kernel
-from asc_sched.sim.timing import time_outlines
+from asc_sched.sim.timing import outlines_task_us
 from asc_sched.target import Target
 from asc_sched.tiling import Alignment, resolve
 from asc_sched.tiling.estimate import Estimate
@@ -111,7 +110,7 @@ class Model:
         )
         sizes = [task.total_length * size for size in self.lowered.itemsizes]
         groups = [self.sketch.longest(tiling)]
-        return time_outlines(groups, sizes, core_num=tiling.core_num, target=task.target, l2=task.l2).task_us
+        return outlines_task_us(groups, sizes, target=task.target, l2=task.l2)
 
     # -- compiled kernels -----------------------------------------------------------------------------------------
     def exact(self, schedule: Schedule) -> Timing:

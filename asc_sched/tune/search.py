@@ -16,8 +16,9 @@ from asc_sched.tune.candidates import Candidates, variant_of
 # Time of a schedule in microseconds; raises AscSchedError where it has none.
 Timer = Callable[[Schedule], float]
 
-# How far `descent` looks: values of cores and tiles on the first grid, variants that are followed further.
-_COARSE, _FOLLOWED = 6, 3
+# How far `descent` looks: core counts and tiles of the first grid, how many of the best of the whole grid it looks at
+# besides each variant's own, and how many variants it follows further.
+_CORES, _TILES, _LEADERS, _FOLLOWED = 20, 6, 8, 3
 
 
 @attrs.frozen
@@ -66,9 +67,8 @@ def descent(candidates: Candidates, timer: Timer, deadline: float) -> Found:
     seen = _Seen(timer, deadline)
     for start in candidates.starts():
         seen(start)
-    for variant in candidates.variants:
-        for start in _promising(candidates, variant):
-            seen(start)
+    for start in _promising(candidates):
+        seen(start)
     if not seen.found().ranked:
         return exhaustive(candidates, timer, deadline)
     leaders = sorted(candidates.variants, key=lambda v: (seen.best_time(v), v.sort_key))[:_FOLLOWED]
@@ -78,18 +78,29 @@ def descent(candidates: Candidates, timer: Timer, deadline: float) -> Found:
     return seen.found()
 
 
-def _promising(candidates: Candidates, variant: Schedule) -> list[Schedule]:
-    """By the estimate, the best of a coarse grid, and the best with another number of cores."""
-    grid = [
-        attrs.evolve(variant, core_num=core_num, tile_length=tile)
-        for core_num in _spread(candidates.cores, _COARSE)
-        for tile in _spread(candidates.tiles(variant, core_num), _COARSE)
-    ]
-    if not grid:
-        return []
-    ranked = sorted(grid, key=lambda s: (candidates.estimate(s), s.sort_key))
-    others = [s for s in ranked if s.core_num != ranked[0].core_num]
-    return [ranked[0], *others[:1]]
+def _promising(candidates: Candidates) -> list[Schedule]:
+    """By the estimate: each variant's best on a grid, its best with another number of cores, and the best of all.
+
+    Schedules with equal estimates are the same kernel in other words (two buffers for one tile): the simplest stands
+    for them.
+    """
+    found: list[Schedule] = []
+    everywhere: dict[float, Schedule] = {}
+    for variant in candidates.variants:
+        grid = [
+            attrs.evolve(variant, core_num=core_num, tile_length=tile)
+            for core_num in _spread(candidates.cores, _CORES)
+            for tile in _spread(candidates.tiles(variant, core_num), _TILES)
+        ]
+        ranked = sorted((candidates.estimate(s), s.sort_key, s) for s in grid)
+        others = [s for _, _, s in ranked if s.core_num != ranked[0][2].core_num]
+        found += [*(s for _, _, s in ranked[:1]), *others[:1]]
+        for time_us, _, schedule in ranked[:_LEADERS]:
+            same = everywhere.setdefault(time_us, schedule)
+            if schedule.sort_key < same.sort_key:
+                everywhere[time_us] = schedule
+    leaders = sorted(everywhere.items(), key=lambda pair: pair[0])[:_LEADERS]
+    return list(dict.fromkeys([*found, *(s for _, s in leaders)]))
 
 
 class _Seen:

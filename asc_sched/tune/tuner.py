@@ -143,6 +143,14 @@ def _nothing(task: Task, options: Options) -> TuneResult:
     )  # fmt: skip
 
 
+def _distinct(found: Found) -> list[Schedule]:
+    """Ranked schedules without those that are a simpler one in other words: two buffers for a single tile."""
+    simplest: dict[float, Schedule] = {}
+    for task_us, schedule in found.ranked:  # of equal times, the simplest comes first
+        simplest.setdefault(task_us, schedule)
+    return list(simplest.values())
+
+
 class _Search:
     def __init__(self, task: Task, options: Options, store: Store, listed: list[Schedule] | None) -> None:
         self.task = task
@@ -222,7 +230,7 @@ class _Search:
     # -- times ----------------------------------------------------------------------------------------------------
     def _by_model(self, found: Found) -> dict[Schedule, Sample]:
         """The best few, compiled and checked; where none of them is right, the next few."""
-        order = [s for _, s in found.ranked]
+        order = [s for _, s in found.ranked] if self.listed is not None else _distinct(found)
         step = len(order) if self.listed is not None else MODEL_FINALISTS
         for first in range(0, len(order), max(step, 1)):
             good = self._model_times(order[first : first + step])
