@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint nightly bench docs wheel-test timing-docs clean
+.PHONY: help demo test lint nightly bench docs wheel-test timing-docs tables clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,15 @@ bench: $(VENV)/.dev  ## Every benchmark, one after the other
 
 timing-docs: $(VENV)/.dev  ## The error table of the time model, into docs/timing_model.md
 	@$(BIN)/python benchmarks/model_error.py --write-docs
+
+tables: $(VENV)/.run  ## Tune the catalogue on the model, into schedules/: half an hour
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT
+	export ASC_SCHED_TUNING_DB="$$folder/tuning.sqlite"
+	$(BIN)/asc-sched tune --all schedules/catalogue.toml --backend model
+	rm -f schedules/Ascend*.toml
+	for target in Ascend910B1 Ascend910B3; do
+		$(BIN)/asc-sched tuned export "schedules/$$target.toml" --target "$$target"
+	done
 
 clean:  ## Remove what was built, also the virtual environment
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,7 @@ import click
 
 from asc_sched.cli.common import emit_json, errors_as_json, load_op, op_options, parse_dtype, parse_shape
 from asc_sched.declare import Op
-from asc_sched.errors import AscSchedError, TuningError
+from asc_sched.errors import AscSchedError, DtypeError, TuningError
 from asc_sched.schedule import Schedule
 from asc_sched.tune.space import Space, read_space
 
@@ -32,7 +32,8 @@ def command(op: str | None, library: Path | None, as_json: bool, **options: Any)
     """Find the best schedule for OP (a catalogue name or a declaration) and keep it for later calls.
 
     With --all, for each op, dtype, size and target of a library's declaration (.toml or .py); a budget is for each of
-    them. Times of the model are simulated and said to be so. Exit code 1: some kernels of a library have none.
+    them. Times of the model are simulated and said to be so. What torch
+    doesn't define for a dtype is skipped. Exit code 1: some kernels of a library have none.
     """
     if (op is None) == (library is None):
         raise click.UsageError("name one op, or give --all with a library's declaration")
@@ -81,6 +82,8 @@ def _tune_all(path: Path, as_json: bool, **options: Any) -> int:
         try:
             found = _search(entry.op, shape, list(dtypes), target, as_json, options)
             row = {**what, **found.to_json(), "ok": True}
+        except DtypeError as error:  # a library has no such kernel
+            row = {**what, "ok": True, "skipped": str(error)}
         except AscSchedError as error:
             row = {**what, "ok": False, "error": type(error).__name__, "message": str(error)}
         rows.append(row)
@@ -95,17 +98,21 @@ def _tune_all(path: Path, as_json: bool, **options: Any) -> int:
 
 def _kernels(library: Any) -> Iterator[tuple[Any, tuple[int, ...], tuple[str, ...], str]]:
     """Ops with each fixed size, dtypes and target that they are declared for."""
+    from asc_sched.library.analysis import input_dtypes
+
     for entry in library.ops:
         for shape in (s for s in entry.shapes if s is not None):
             for given in entry.dtypes:
-                dtypes = given if len(given) == len(entry.op.inputs) else given * len(entry.op.inputs)
+                dtypes = input_dtypes(entry.op.graph, given)
                 for target in entry.targets:
                     yield entry, shape, dtypes, target
 
 
 def _print_row(row: dict[str, Any]) -> None:
     what = f"{row['op']:<16} {'x'.join(map(str, row['shape'])):<12} {','.join(dict.fromkeys(row['dtypes'])):<10}"
-    if row["ok"]:
+    if "skipped" in row:
+        click.secho(f"{what} {row['target']:<12} skipped: {row['skipped']}", dim=True)
+    elif row["ok"]:
         best = Schedule.from_dict(row["best"])
         click.echo(f"{what} {row['target']:<12} {row['task_us']:>10.2f} us ({row['backend']})  {best!r}")
     else:

@@ -196,6 +196,11 @@ def test_a_whole_library_is_tuned_and_dynamic_kernels_are_left_out(tmp_path: Pat
     rows = json.loads(result.stdout)
     assert result.exit_code == 0 and [r["ok"] for r in rows] == [True, True]
     assert {tuple(r["dtypes"]) for r in rows} == {("float16",) * 2, ("float32",) * 2}
+    spec.write_text('name = "small"\nops = ["where", "bitwise_and"]\nshapes = ["64x64"]\n')
+    result = CliRunner().invoke(group, ["tune", "--all", str(spec), "--space", "plain", "--json"])
+    masked, bits = sorted(json.loads(result.stdout), key=lambda r: len(r["dtypes"]), reverse=True)
+    assert result.exit_code == 0 and masked["dtypes"] == ["bool", "float32", "float32"] and masked["best"]
+    assert "bitwise_and(float32, float32) is not defined" in bits["skipped"]
     spec.write_text('name = "small"\nops = ["add"]\n')
     result = CliRunner().invoke(group, ["tune", "--all", str(spec), "--json"])
     assert result.exit_code == 2 and "any size only" in json.loads(result.stdout)["message"]
