@@ -31,10 +31,6 @@ class TypedData:
     outputs: tuple[str, ...]
 
     @property
-    def input_names(self) -> tuple[str, ...]:
-        return tuple(self.graph["inputs"])
-
-    @property
     def output_names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.graph["outputs"])
 

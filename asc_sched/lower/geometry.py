@@ -50,16 +50,6 @@ class Geometry:
         """One dimension, in which every tensor is one run of memory (or a single element)."""
         return self.rank == 1 and all(s in ((0,), (1,)) for s in self.strides)
 
-    @property
-    def is_plain(self) -> bool:
-        """Flat, and every tensor has an element of its own at every place."""
-        return self.rank == 1 and all(s == (1,) for s in self.strides)
-
-
-def flat_geometry(total_length: int, input_count: int, output_count: int) -> Geometry:
-    """Tensors of one shape and one dense layout."""
-    return Geometry((total_length,), ((1,),) * (input_count + output_count), input_count)
-
 
 def dense_strides(sizes: Sequence[int]) -> Ints:
     """The strides of a contiguous tensor."""

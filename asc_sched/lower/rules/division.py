@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _BITS = 12  # of the quotient per step: times half of the divisor's significand they are exact
 _STEPS = 4
-LARGEST_QUOTIENT = 2.0 ** (_BITS * _STEPS)
 
 
 # -- floats --------------------------------------------------------------------------------------------------------
