@@ -21,8 +21,8 @@ EXACT_UNARY = ("-{}", "abs({})", "relu({})", "square({})", "sign({})", "leaky_re
 EXACT_BINARY = (
     "{} + {}", "{} - {}", "{} * {}", "maximum({}, {})", "minimum({}, {})", "where({} < {}, x, y)", "fmax({}, {})",
 )  # fmt: skip
-# Whose signs may be asked for: the sign of a NaN, and of the larger of two zeros, is unspecified in torch as here.
-SIGNED = ("x", "y", "-x", "-y", "abs(y)", "float32(x)", "float16(y)")
+# Whose signs may be asked for: that of a computed NaN, and of the larger of two zeros, is unspecified in torch as here.
+SIGNED = ("x", "y", "float32(x)", "float16(y)")
 FLOAT_BINARY = (*EXACT_BINARY, "{} / {}", "hypot({}, {})", "atan2({}, {})")
 MASKS = ("{} < {}", "{} >= {}", "{} == {}", "{} != {}")
 BITS = ("{} & {}", "{} | {}", "{} ^ {}")
