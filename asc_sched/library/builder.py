@@ -7,19 +7,20 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
-from queue import SimpleQueue
+from concurrent.futures import Executor
 from typing import Any, Literal
 
 import attrs
 
 from asc_sched.build.cache import Cache, default_cache
-from asc_sched.errors import AscSchedError, BackendError, LibraryError
+from asc_sched.errors import LibraryError
 from asc_sched.library.analysis import Analyst
 from asc_sched.library.declaration import load
-from asc_sched.library.executors import PRODUCE, Crew, open_crew, run_job
+from asc_sched.library.executors import PRODUCE, SEARCH, Crew, open_crew, results
 from asc_sched.library.journal import Entry, OutputFolder
 from asc_sched.library.plan import Plan, PlannedKernel, make_plan
+from asc_sched.library.searches import Search, Searches
+from asc_sched.library.searches import jobs as search_jobs
 from asc_sched.library.spec import Library
 from asc_sched.library.toolchain import digest, toolchain
 
@@ -67,6 +68,12 @@ class Watcher:
     def waiting(self, owner: str) -> None:
         """Another build has the folder; `owner` is the process."""
 
+    def searching(self, total: int) -> None:
+        """How many schedules have to be searched before kernels are made."""
+
+    def searched(self, symbol: str) -> None:
+        """A search is done; `symbol` is one of the kernels that it was made for."""
+
     def planned(self, total: int, todo: int) -> None:
         """How many kernels the library has, and how many of them have to be made."""
 
@@ -107,7 +114,14 @@ def build(
                 crew = stack.enter_context(open_crew(executor, jobs))
                 crew.warm()  # workers start while this process imports torch
             plan = make_plan(library, analyst)
-            work = _Build(plan, folder, store, told)
+            searches = Searches(folder, store)
+            plan, missing = searches.settle(plan)
+            lost: dict[str, Mapping[str, str]] = {}
+            if missing:
+                crew = crew or stack.enter_context(open_crew(executor, jobs))
+                lost = _search(crew, searches, missing, told)
+                plan, _ = searches.settle(plan)
+            work = _Build(plan, folder, store, told, lost)
             if work.is_complete():
                 return work.report(start)
             if analyst.used.keys() != analyst.known.keys():
@@ -118,15 +132,36 @@ def build(
         return work.report(start)
 
 
+def _search(
+    crew: Crew, searches: Searches, missing: list[Search], watcher: Watcher
+) -> dict[str, Mapping[str, str]]:
+    """Make searches; gives the kernels whose search failed, by symbol, with the reason."""
+    watcher.searching(len(missing))
+    lost: dict[str, Mapping[str, str]] = {}
+    with contextlib.closing(results(crew, SEARCH, search_jobs(missing))) as done:
+        for search, result in done:
+            if "failed" in result:
+                lost |= dict.fromkeys(search.symbols, result["failed"])
+            else:
+                searches.keep(search.key, result["schedule"])
+            watcher.searched(search.symbols[0])
+    return lost
+
+
 class _Build:
-    def __init__(self, plan: Plan, folder: OutputFolder, cache: Cache | None, watcher: Watcher) -> None:
+    def __init__(
+        self, plan: Plan, folder: OutputFolder, cache: Cache | None, watcher: Watcher,
+        lost: Mapping[str, Mapping[str, str]],
+    ) -> None:  # fmt: skip
         self.plan, self.folder, self.cache, self.watcher = plan, folder, cache, watcher
         self.keys = {k.symbol: k.key for k in plan.kernels}
-        self.todo = [k for k in plan.kernels if not self._is_done(k)]
-        self.kept = len(self.keys) - len(self.todo)
+        self.todo = [k for k in plan.kernels if not (k.symbol in lost or self._is_done(k))]
+        self.kept = len(self.keys) - len(self.todo) - len(lost)
         self.built = self.cached = 0
         self.failures: dict[str, Failure] = {}
         self._package = plan.library.name
+        for symbol, failed in lost.items():
+            self.fail(symbol, failed)
 
     def _is_done(self, kernel: PlannedKernel) -> bool:
         entry = self.folder.entries.get(kernel.symbol)
@@ -137,6 +172,7 @@ class _Build:
         package = self.folder.package
         return (
             not self.todo
+            and not self.failures
             and package.get("plan") == self._plan_digest()
             and self.folder.entries.keys() == self.keys.keys()
             and self.folder.intact(package["files"])
@@ -153,22 +189,10 @@ class _Build:
     def run(self, crew: Crew) -> None:
         """Make what has to be made, a few kernels ahead; each is written and noted as it comes."""
         self.watcher.planned(len(self.keys), len(self.todo))
-        waiting: dict[Future[dict[str, Any]], PlannedKernel] = {}
-        done: SimpleQueue[Future[dict[str, Any]]] = SimpleQueue()
-        try:
-            for kernel in self._not_in_cache():
-                if len(waiting) >= crew.in_flight:
-                    self._settle(waiting, done.get())
-                job = json.dumps(kernel.job(), separators=(",", ":"))
-                future = crew.executor.submit(run_job, PRODUCE, kernel.symbol, job)
-                waiting[future] = kernel
-                future.add_done_callback(done.put)
-            while waiting:
-                self._settle(waiting, done.get())
-        except BaseException:
-            for future in waiting:
-                future.cancel()
-            raise
+        jobs = ((k, k.symbol, json.dumps(k.job(), separators=(",", ":"))) for k in self._not_in_cache())
+        with contextlib.closing(results(crew, PRODUCE, jobs)) as done:
+            for kernel, result in done:
+                self._take(kernel, result)
 
     def _not_in_cache(self) -> Iterator[PlannedKernel]:
         for kernel in self.todo:
@@ -182,12 +206,9 @@ class _Build:
     def _cache_key(self, kernel: PlannedKernel) -> str:
         return digest(["library", self.keys[kernel.symbol]])
 
-    def _settle(self, waiting: dict[Future[dict[str, Any]], PlannedKernel], done: Future[dict[str, Any]]) -> None:
-        """Take in what is done."""
-        kernel = waiting.pop(done)
-        result = _result(done)
+    def _take(self, kernel: PlannedKernel, result: Mapping[str, Any]) -> None:
         if "failed" in result:
-            self._fail(kernel, result["failed"])
+            self.fail(kernel.symbol, result["failed"])
             return
         if self.cache is not None:
             texts = {name: result[name] for name in _TEXTS}
@@ -195,9 +216,10 @@ class _Build:
         self._keep(kernel, result, result["record"])
         self.built += 1
 
-    def _fail(self, kernel: PlannedKernel, failed: Mapping[str, str]) -> None:
-        failure = Failure(kernel.symbol, failed["error"], failed["message"].removeprefix(f"{kernel.symbol}: "))
-        self.failures[kernel.symbol] = failure
+    def fail(self, symbol: str, failed: Mapping[str, str]) -> None:
+        """A kernel can't be built: note why."""
+        failure = Failure(symbol, failed["error"], failed["message"].removeprefix(f"{symbol}: "))
+        self.failures[symbol] = failure
         self.watcher.failed(failure)
 
     def _keep(self, kernel: PlannedKernel, texts: Mapping[str, str], record: Mapping[str, Any]) -> None:
@@ -243,18 +265,3 @@ class _Build:
             self.plan.library.name, str(self.folder.path), len(self.keys), self.built, self.cached, self.kept,
             tuple(f for _, f in sorted(self.failures.items())), self.plan.skipped, time.monotonic() - start,
         )  # fmt: skip
-
-
-def _result(future: Future[dict[str, Any]]) -> dict[str, Any]:
-    """A job's result; what an executor does to a job that it lost is a failure of that job."""
-    try:
-        return future.result()
-    except AscSchedError:
-        raise
-    except (BrokenExecutor, CancelledError) as error:
-        told = str(error) or type(error).__name__
-        raise BackendError(f"the executor stopped: {told}; run the build again to go on") from None
-    except ImportError as error:
-        raise BackendError(f"the executor's workers lack something ({error}): install asc_sched everywhere") from None
-    except Exception as error:
-        return {"failed": {"error": type(error).__name__, "message": str(error)}}

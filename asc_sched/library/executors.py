@@ -12,9 +12,10 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import attrs
 
@@ -23,12 +24,16 @@ from asc_sched.build.pool import LOOK_AHEAD, usable_cpus
 from asc_sched.build.service import MAX_GROWTH_KIB, Station, Stopped, default_time_limit_s
 from asc_sched.errors import AscSchedError, BackendError, CompileError, LibraryError
 
+_Item = TypeVar("_Item")
 PRODUCE = "asc_sched.library.produce:produce"
 WARM = "asc_sched.library.produce:warm"
 VERIFY = "asc_sched.library.verify:verify"
-#: Growth after which a worker is replaced: of one that runs pyasc, which keeps some of every kernel; and of one that
-#: runs kernels, which needs torch and the kernels' tensors and leaks nothing.
-_GROWTH_KIB = {PRODUCE: MAX_GROWTH_KIB, VERIFY: 1 << 40}
+SEARCH = "asc_sched.library.searches:search"
+#: Growth after which a worker is replaced: of one that runs pyasc, which keeps some of every kernel; and of those that
+#: run kernels, which need torch and the kernels' tensors and leak nothing.
+_GROWTH_KIB = {PRODUCE: MAX_GROWTH_KIB, VERIFY: 1 << 40, SEARCH: 1 << 40}
+#: By how much longer than a kernel a job may take.
+_PATIENCE = {SEARCH: 10}
 
 
 class _Stations:
@@ -95,7 +100,8 @@ def run_job(function: str, name: str, job: str) -> dict[str, Any]:
     """
     try:
         with stations.take(function) as station:
-            answer = station.ask({"call": function, "argument": {"job": job}}, name, None, default_time_limit_s())
+            limit = default_time_limit_s() * _PATIENCE.get(function, 1)
+            answer = station.ask({"call": function, "argument": {"job": job}}, name, None, limit)
         if not answer["ok"]:
             raise failures.refusal(name, f"{name}.py", None, answer)
     except CompileError as error:
@@ -130,6 +136,48 @@ class Crew:
     def in_flight(self) -> int:
         """How many jobs to hand out at once: enough to keep it busy, little to hold."""
         return self.width * LOOK_AHEAD
+
+
+def results(
+    crew: Crew, function: str, jobs: Iterable[tuple[_Item, str, str]]
+) -> Generator[tuple[_Item, dict[str, Any]], None, None]:
+    """Run jobs, (item, name, job) each, a few ahead of what is taken; each item with its result as it is done.
+
+    To be closed (`contextlib.closing`) where it may be left early. Raises `BackendError` when the executor breaks.
+    """
+    waiting: dict[Future[dict[str, Any]], _Item] = {}
+    done: SimpleQueue[Future[dict[str, Any]]] = SimpleQueue()
+    try:
+        for item, name, job in jobs:
+            if len(waiting) >= crew.in_flight:
+                yield _settled(waiting, done.get())
+            future = crew.executor.submit(run_job, function, name, job)
+            waiting[future] = item
+            future.add_done_callback(done.put)
+        while waiting:
+            yield _settled(waiting, done.get())
+    except BaseException:
+        for future in waiting:
+            future.cancel()
+        raise
+
+
+def _settled(
+    waiting: dict[Future[dict[str, Any]], _Item], done: Future[dict[str, Any]]
+) -> tuple[_Item, dict[str, Any]]:
+    """A job's result; what an executor does to a job that it lost is a failure of that job."""
+    item = waiting.pop(done)
+    try:
+        return item, done.result()
+    except AscSchedError:
+        raise
+    except (BrokenExecutor, CancelledError) as error:
+        told = str(error) or type(error).__name__
+        raise BackendError(f"the executor stopped: {told}; run the build again to go on") from None
+    except ImportError as error:
+        raise BackendError(f"the executor's workers lack something ({error}): install asc_sched everywhere") from None
+    except Exception as error:
+        return item, {"failed": {"error": type(error).__name__, "message": str(error)}}
 
 
 @contextlib.contextmanager

@@ -164,6 +164,19 @@ class OutputFolder:
         """Keep answers for the next build."""
         write_atomic(self.state / "analyses", _line(known), durable=False)
 
+    def read_searches(self) -> dict[str, Any]:
+        """Answers of earlier searches, see `searches.Searches`."""
+        return {line["key"]: line["schedule"] for line in _lines(self.state / "searches")}
+
+    def add_search(self, key: str, schedule: Mapping[str, Any]) -> None:
+        """Keep a search's answer."""
+        path = self.state / "searches"
+        try:
+            with path.open("ab") as file:
+                file.write(b"\n" + _line({"key": key, "schedule": schedule}))  # one cut short must not spoil the next
+        except OSError as error:
+            raise storage_error(error, "write", path) from error
+
     def intact(self, files: Mapping[str, str]) -> bool:
         """Whether all files are there and have their digests."""
         return all(self.sha256(name) == digest for name, digest in files.items())

@@ -35,8 +35,8 @@ _SCHEMA_WORDS = frozenset(
 
 @attrs.frozen(eq=False)
 class PlannedKernel:
-    """One kernel to build. `schedule` is ``auto``, ``tuned`` or fixed; `tuned` is what a search has found for it, if
-    anything; `shape` None is any size."""
+    """One kernel to build. `schedule` is ``auto``, ``tuned`` or fixed; `tuned` is what was tuned for it, if anything,
+    and by the build itself if it was `searched`; `shape` None is any size."""
 
     symbol: str
     operator: str
@@ -46,6 +46,7 @@ class PlannedKernel:
     target: str
     timed_length: int
     tuned: Schedule | None = None
+    searched: bool = False
 
     def job(self) -> dict[str, Any]:
         """All that a worker needs, as JSON data."""
@@ -58,6 +59,7 @@ class PlannedKernel:
             "shape": None if self.shape is None else list(self.shape),
             "schedule": self.schedule if isinstance(self.schedule, str) else self.schedule.to_dict(),
             "tuned": None if self.tuned is None else self.tuned.to_dict(),
+            "searched": self.searched,
             "target": self.target,
             "timed_length": self.timed_length,
             "toolchain": toolchain(),
@@ -109,6 +111,20 @@ class Plan:
         """In the order of their symbols."""
         found = (k for o in self.operators for v in o.variants for k in v.kernels)
         return iter(sorted(found, key=lambda k: k.symbol))
+
+    def with_schedules(self, found: Mapping[str, Schedule]) -> Plan:
+        """The plan with the schedules that searches have found for some of its kernels, by symbol."""
+
+        def kernel(planned: PlannedKernel) -> PlannedKernel:
+            if planned.symbol not in found:
+                return planned
+            return attrs.evolve(planned, tuned=found[planned.symbol], searched=True)
+
+        def variant(planned: Variant) -> Variant:
+            return attrs.evolve(planned, kernels=tuple(map(kernel, planned.kernels)))
+
+        operators = (attrs.evolve(o, variants=tuple(map(variant, o.variants))) for o in self.operators)
+        return attrs.evolve(self, operators=tuple(operators))
 
 
 def make_plan(library: Library, analyst: Analyst) -> Plan:

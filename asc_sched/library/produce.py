@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from asc_sched.declare import Op
-from asc_sched.errors import AscSchedError, LibraryError
+from asc_sched.errors import AscSchedError
 from asc_sched.kernel import Kernel, generate
 from asc_sched.library.choose import choose_schedule
 from asc_sched.library.graphs import graph_from_json, typed_from_json
-from asc_sched.library.toolchain import toolchain
+from asc_sched.library.toolchain import check_toolchain, toolchain
 from asc_sched.tiling import Alignment, Tiling
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ SAMPLE: Mapping[str, Any] = {
     "shape": None,
     "schedule": "auto",
     "tuned": None,
+    "searched": False,
     "target": "Ascend910B1",
     "timed_length": 1 << 16,
 }
@@ -48,7 +49,7 @@ def produce(argument: Mapping[str, Any]) -> dict[str, Any]:
 
     job = json.loads(argument["job"])
     try:
-        _check_toolchain(job)
+        check_toolchain(job["toolchain"])
         kernel, note = _generate(job)
         try:
             texts = lowering.lower_source(kernel.request.message())
@@ -70,18 +71,6 @@ def warm(argument: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _check_toolchain(job: Mapping[str, Any]) -> None:
-    """A worker on another machine must have the same code, or it would make other bytes."""
-    ours = {k: v for k, v in toolchain().items() if k != "torch"}  # the worker needs no torch
-    theirs = {k: v for k, v in job["toolchain"].items() if k != "torch"}
-    if ours != theirs:
-        wrong = next(k for k in theirs if ours.get(k) != theirs[k])
-        raise LibraryError(
-            f"this worker has {wrong} {ours.get(wrong)}, and the build was started with {theirs[wrong]}: install the "
-            "same versions on every machine"
-        )
-
-
 def _with_line(lowering: Any, refusal: Any, source: str) -> Any:
     text = refusal.text
     lines = source.splitlines()
@@ -95,7 +84,7 @@ def _generate(job: Mapping[str, Any]) -> tuple[Kernel, str]:
     typed = typed_from_json(graph, job["types"], job["inputs"])
     op = Op(job["op"], graph)
     shape = None if job["shape"] is None else tuple(job["shape"])
-    schedule, note = choose_schedule(job["schedule"], job["tuned"], shape)
+    schedule, note = choose_schedule(job["schedule"], job["tuned"], job["searched"], shape)
     kernel = generate(
         op, shape, list(job["inputs"]), schedule=schedule, target=job["target"], name=job["symbol"], typed=typed
     )

@@ -6,12 +6,13 @@ import functools
 import hashlib
 import json
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import asc_sched
-from asc_sched.errors import BackendError
+from asc_sched.errors import BackendError, LibraryError
 
 #: Rooms whose code decides nothing about a kernel.
 _IRRELEVANT = frozenset({"cli", "report", "run", "twin", "export", "ops", "schedules"})
@@ -59,3 +60,15 @@ def toolchain() -> dict[str, str]:
         "torch": version("torch"),
         "python": f"{sys.version_info[0]}.{sys.version_info[1]}",
     }
+
+
+def check_toolchain(theirs: Mapping[str, str]) -> None:
+    """A worker on another machine must have the same code as the build, or it would make other bytes. Raises
+    `LibraryError`."""
+    names = [name for name in theirs if name != "torch"]  # it tells what is defined, which was settled by the build
+    wrong = next((name for name in names if toolchain().get(name) != theirs[name]), None)
+    if wrong is not None:
+        raise LibraryError(
+            f"this worker has {wrong} {toolchain().get(wrong)}, and the build was started with {theirs[wrong]}: "
+            "install the same versions on every machine"
+        )

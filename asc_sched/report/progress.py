@@ -54,13 +54,21 @@ class BuildProgress(Watcher):
     """Shows how a build goes. `todo` kernels are to be made, `done` of them are."""
 
     def __init__(self) -> None:
+        self._searches = _Bar("tuning")
         self._bar = _Bar("building")
         self.todo = self.done = 0
 
     def waiting(self, owner: str) -> None:
         self._bar.say(f"waiting for {owner}, which builds into the same folder")
 
+    def searching(self, total: int) -> None:
+        self._searches.start(total)
+
+    def searched(self, symbol: str) -> None:
+        self._searches.advance()
+
     def planned(self, total: int, todo: int) -> None:
+        self._searches.close()
         self.todo = todo
         self._bar.start(todo)
 
@@ -73,7 +81,8 @@ class BuildProgress(Watcher):
         self._bar.say(f"failed {failure.symbol}: {failure.error}: {_one_line(failure.message)}")
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Take the bars away."""
+        self._searches.close()
         self._bar.close()
 
     def __enter__(self) -> BuildProgress:

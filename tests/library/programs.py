@@ -65,9 +65,9 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def start_build(spec: Any, out: Path, **given: Any) -> subprocess.Popen[str]:
-    """Start a build; keywords are given to the program above, `env` and `cwd` to the process."""
+    """Start a build; keywords are given to the program above (or another), `env` and `cwd` to the process."""
     env, cwd = environment(**given.pop("env", {})), given.pop("cwd", None)
-    command = [sys.executable, "-c", BUILD, json.dumps({"spec": spec, "out": str(out), **given})]
+    command = [sys.executable, "-c", given.pop("program", BUILD), json.dumps({"spec": spec, "out": str(out), **given})]
     return subprocess.Popen(command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

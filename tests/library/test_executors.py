@@ -174,17 +174,21 @@ class KillOne(Watcher):
             self.victim.send_signal(signal.SIGKILL)
 
 
-def test_a_cluster_that_loses_a_worker_builds_the_same_bytes(
-    cluster: Cluster, tmp_path: Path, local_tree: dict[str, bytes]
+def test_a_cluster_that_loses_a_worker_tunes_and_builds_the_same_bytes(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("ASC_SCHED_TUNING_DB", str(tmp_path / "none.sqlite"))
+    spec = {**SMALL, "schedules": ["auto", "tuned"]}
+    assert build(spec, tmp_path / "local", cache=None).ok
     for worker in cluster.workers:
         _wait_for(worker, r"(Registered to)")
     killer = KillOne(cluster.workers[0])
-    report = build(SMALL, tmp_path / "out", executor=cluster.address, cache=None, watcher=killer)
+    report = build(spec, tmp_path / "out", executor=cluster.address, cache=None, watcher=killer)
     assert cluster.workers[0].wait(timeout=10) == -signal.SIGKILL
     assert report.ok, report.failures
-    assert report.built == 12
-    assert tree(tmp_path / "out") == local_tree
+    assert report.built == 20
+    assert tree(tmp_path / "out") == tree(tmp_path / "local")
+    assert "tuned on the model" in (tmp_path / "out/small/manifest.json").read_text()
 
 
 def test_a_cluster_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
