@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import re
 import signal
 import subprocess
@@ -268,9 +267,3 @@ def _code_advice(call: str, code: int, model: bool) -> str:
     if model and code == 507015:
         advice = "the simulator stopped the kernel; its message is above"
     return advice or "`~/ascend/log/debug/plog` has the runtime's own message; CANN's documentation lists the codes"
-
-
-def environment_summary() -> dict[str, str]:
-    """The variables that decide what is loaded, as they are; for reports."""
-    names = ("ASCEND_HOME_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYASC_COMPILER", "PYASC_LINKER", "PYASC_CACHE_DIR")
-    return {name: os.environ[name] for name in names if name in os.environ}

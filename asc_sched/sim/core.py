@@ -8,7 +8,7 @@ computes and checks, `record.RecordingCore` writes `stream` records.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from asc_sched.sim import errors
 from asc_sched.sim.dtypes import UINT8
@@ -29,7 +29,6 @@ _NO_CLOCK: Clock = (0, 0, 0, 0)
 class Core:
     """The part of an AI core's state that steers it. `tile` are the iterations of the loops it is in."""
 
-    is_stream: ClassVar[bool] = False
     #: Runs loops in place of `machine.Loop` where many iterations are interpreted at once (`symbolic`).
     loop_driver: Any = None
 

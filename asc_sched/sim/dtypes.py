@@ -51,8 +51,8 @@ _ALL = (
 BY_IR: dict[str, DType] = {d.ir: d for d in _ALL}
 BY_C: dict[str, DType] = {d.c: d for d in _ALL if d.ir != "index"}
 
-HALF, BF16, FLOAT = BY_IR["f16"], BY_IR["bf16"], BY_IR["f32"]
-BOOL, INT32, INT64, UINT8, UINT32 = BY_IR["i1"], BY_IR["i32"], BY_IR["i64"], BY_IR["ui8"], BY_IR["ui32"]
+HALF, FLOAT = BY_IR["f16"], BY_IR["f32"]
+BOOL, INT32, INT64, UINT8 = BY_IR["i1"], BY_IR["i32"], BY_IR["i64"], BY_IR["ui8"]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
@@ -21,8 +21,6 @@ ACCESS_OPS = 9
 
 class RecordingCore(Core):
     """Collects records in `records`; whoever iterates takes them out."""
-
-    is_stream: ClassVar[bool] = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from asc_sched.sim.numerics.casts import Round, to_integral
 from asc_sched.sim.numerics.widths import Array, double, store, widen
 
 Srcs = tuple[Array, ...]
@@ -44,10 +43,6 @@ def _reciprocal(x: Array) -> Array:
 
 def _rsqrt(x: Array) -> Array:
     return 1.0 / np.sqrt(x)  # type: ignore[no-any-return]
-
-
-def _round_half_away(x: Array) -> Array:
-    return to_integral(x, Round.CAST_ROUND)
 
 
 def _round_half_even(x: Array) -> Array:
