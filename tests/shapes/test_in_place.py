@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from asc_sched import Schedule, op
+from asc_sched import Schedule, op, ops
 from asc_sched.errors import OverlapError
+from tests.lower.values import op_inputs
 from tests.road.tensors import same_bits
 from tests.shapes.running import GuardedLayout
 from tests.shapes.tensors import values
@@ -79,6 +80,27 @@ def test_in_place_under_every_schedule(schedule: Schedule) -> None:
         guarded = GuardedLayout(x)
         kernel(guarded.tensor, y, out=guarded.tensor)
         assert same_bits(guarded.tensor, expected) and guarded.intact
+
+
+@pytest.mark.parametrize("family", ops.FAMILIES)
+def test_every_op_of_the_catalogue_works_in_place(family: str) -> None:
+    """Each input of a result's dtype serves as `out=`; several tiles and cores, one of them partly filled."""
+    generator = torch.Generator().manual_seed(4)
+    for name in (n for n in ops.catalogue() if ops.family_of(n) == family):
+        declared = ops.get(name)
+        dtype = "int32" if name.startswith(("bitwise", "gcd", "logical")) else "float32"
+        tensors = op_inputs(declared, dtype, 2111, generator)
+        expected = aside(declared, *tensors)
+        for k, x in enumerate(tensors):
+            if expected[0].dtype is not x.dtype:
+                continue
+            copies = [t.clone() for t in tensors]
+            outs = (copies[k], *(torch.empty_like(e) for e in expected[1:]))
+            declared(*copies, out=outs if len(outs) > 1 else outs[0])
+            assert all(same_bits(a, b) for a, b in zip(outs, expected, strict=True)), (name, declared.inputs[k])
+            others = [t for i, t in enumerate(copies) if i != k]
+            before = [t for i, t in enumerate(tensors) if i != k]
+            assert all(same_bits(a, b) for a, b in zip(others, before, strict=True)), name
 
 
 # -- what overlaps -------------------------------------------------------------------------------------------------
