@@ -25,6 +25,11 @@ _ASCENDC = {
 }  # fmt: skip
 
 
+def ascendc_type(carrier: str) -> str:
+    """Ascend C's name for the elements of a buffer that holds a carrier."""
+    return _ASCENDC[ASC_TYPE[carrier].removeprefix("asc.")]
+
+
 @attrs.frozen
 class Form:
     """An instruction as its call has it: the count it is given for a tile's length, its operands' types, dst first.
@@ -173,13 +178,13 @@ def work_of(typed: TypedGraph, program: TileProgram, allocation: Allocation, tar
         instructions=len(program.steps),
         view_ops=view_ops(program, allocation),
         temps=len(allocation.of_kind(Kind.TEMP)),
-        has_pairs=any(_is_pair(s) for s in program.steps),
+        has_pairs=any(is_pair(s) for s in program.steps),
         vector_cycles=lambda schedule, tile, length: cycles(variant_of(schedule), tile, length),
         longest_tile=lambda schedule, step: layout(*variant_of(schedule)).largest_tile(target, step),
     )
 
 
-def _is_pair(step: Step) -> bool:
+def is_pair(step: Step) -> bool:
     """Whether an instruction reads two buffers whose banks can collide; mask bits don't."""
     kinds = zip(step.srcs, step.instruction.srcs, strict=True)
     types = form_of(step.instruction).types

@@ -30,15 +30,15 @@ def scalar_ops(alike: bool, single: bool) -> tuple[int, int]:
 class Work:
     """One op's work on given dtypes, as a tile's time needs it.
 
-    `in_sizes`, `out_sizes`: bytes per element of each tensor that is moved; `smallest`: of any argument. Per tile there
-    are `instructions` and `view_ops` (scalar operations for counts and views); `temps` are buffers beside the queues.
-    `has_pairs`: some instruction reads two buffers. `vector_cycles(schedule, tile_length, length)` is what the
+    `in_sizes`, `out_sizes`: bytes per element of a tile of each tensor that is moved; `smallest`: of any argument. Per
+    tile there are `instructions` and `view_ops` (scalar operations for counts and views); `temps` are buffers beside
+    the queues. `has_pairs`: some instruction reads two buffers. `vector_cycles(schedule, tile_length, length)` is what the
     instructions take on `length` elements of such a tile, `longest_tile(schedule, step)` the longest multiple of step
     that the UB takes (0: none); both raise `QueueLimitError` where a schedule's queues are too many.
     """
 
-    in_sizes: tuple[int, ...]
-    out_sizes: tuple[int, ...]
+    in_sizes: tuple[float, ...]
+    out_sizes: tuple[float, ...]
     smallest: int
     instructions: int
     view_ops: int
@@ -48,7 +48,7 @@ class Work:
     longest_tile: Callable[[Schedule, int], int]
 
     @property
-    def itemsizes(self) -> tuple[int, ...]:
+    def itemsizes(self) -> tuple[float, ...]:
         return (*self.in_sizes, *self.out_sizes)
 
 
@@ -73,11 +73,19 @@ class Split:
 
 
 class Estimate:
-    """Times of schedules for one op and size on one target. `l2` as `sim.time_kernel` takes it."""
+    """Times of schedules for one op and size on one target. `l2` as `sim.time_kernel` takes it; `read_bytes` are the
+    bytes of all inputs, where they aren't an element of each for every result's."""
 
     def __init__(
-        self, work: Work, total_length: int, target: Target, l2: str = "hot", constants: TimingConstants = TIMING
+        self,
+        work: Work,
+        total_length: int,
+        target: Target,
+        l2: str = "hot",
+        constants: TimingConstants = TIMING,
+        read_bytes: int | None = None,
     ) -> None:
+        self.read_bytes = read_bytes
         self.work = work
         self.total_length = total_length
         self.target = target
@@ -89,12 +97,19 @@ class Estimate:
         """Microseconds of a launch under a schedule with core_num and tile_length."""
         assert schedule.core_num is not None and schedule.tile_length is not None
         split = Split.of(self.total_length, schedule.core_num, self.align, schedule.core_split)
+        return self.split_us(schedule, split)
+
+    def split_us(self, schedule: Schedule, split: Split, before: float = 0.0) -> float:
+        """Microseconds of a launch of blocks split so, in tiles of the schedule's tile_length. `before`: cycles of each
+        core that don't overlap its tiles."""
         launch = self.constants.launch_us + self.constants.launch_per_core_us * split.core_num
-        return launch + _Core(self, schedule, split).cycles() / self.target.clock_mhz
+        return launch + (before + _Core(self, schedule, split).cycles()) / self.target.clock_mhz
 
     def memory(self, bypass: bool) -> tuple[bool, float]:
         """Whether loads miss L2, and the part of the stores that is written back meanwhile (see `sim.traffic`)."""
         read, written = (self.total_length * sum(sizes) for sizes in (self.work.in_sizes, self.work.out_sizes))
+        if self.read_bytes is not None:
+            read = self.read_bytes
         footprint = written + (0 if bypass else read)
         fits = footprint <= self.target.l2_bytes
         return bypass or not (fits and self._hot), 0.0 if fits else 1 - self.target.l2_bytes / footprint

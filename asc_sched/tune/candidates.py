@@ -11,7 +11,6 @@ import attrs
 from asc_sched.errors import AscSchedError, ScheduleError, TileLengthError, UbOverflowError
 from asc_sched.schedule import Schedule
 from asc_sched.tiling.binding import check_core_num, check_tile_length
-from asc_sched.tiling.estimate import Split
 from asc_sched.tune.model import Model
 from asc_sched.tune.space import Space
 
@@ -71,7 +70,7 @@ class Candidates:
                 self._prune(reason, variant, reason)
                 continue
             try:
-                longest = self.model.longest_tile(variant)
+                longest = self.model.lengths.longest(variant)
             except AscSchedError as error:
                 self._prune(type(error).__name__, variant, str(error))
                 continue
@@ -83,10 +82,10 @@ class Candidates:
 
     def _without_effect(self, variant: Schedule) -> str:
         """Why a variant is the same as a simpler one that is in the space too; empty if it isn't."""
-        work = self.model.work
-        if variant.pack_inputs and len(work.in_sizes) < 2 and False in self.space.pack_inputs:
+        lengths = self.model.lengths
+        if variant.pack_inputs and lengths.inputs < 2 and False in self.space.pack_inputs:
             return "no effect: pack_inputs with one input"
-        if variant.bank_pad and not work.has_pairs and False in self.space.bank_pad:
+        if variant.bank_pad and not lengths.has_pairs and False in self.space.bank_pad:
             return "no effect: bank_pad without a two-source instruction"
         return ""
 
@@ -101,7 +100,7 @@ class Candidates:
             except ScheduleError as error:
                 self._prune(type(error).__name__, schedule, str(error))
                 continue
-            used = Split.of(task.total_length, core_num, self.model.align).core_num
+            used = self.model.lengths.used_cores(core_num)
             if used in kept and used < core_num:
                 self._prune("cores without work", schedule, f"core_num={core_num}: {used} cores have work")
             else:
@@ -110,13 +109,8 @@ class Candidates:
 
     def _tiles(self, variant: Schedule, core_num: int) -> tuple[int, ...]:
         """Tile lengths of a variant on so many cores that fit, longest first."""
-        align, longest = self.model.align, self._longest[variant]
-        block = Split.of(self.model.task.total_length, core_num, align, variant.core_split).block_length
-        by_line = min(block, longest) >= align.line_length
-        step = align.line_length if by_line else align.datablock_length
-        most = longest // step * step
-        wanted = self.space.tiles(block, most, step, self.model.widest)
-        on_cores = attrs.evolve(variant, core_num=core_num)
+        wanted = self.model.lengths.tiles(self.space, variant, core_num, self.cores)
+        longest, on_cores = self._longest[variant], attrs.evolve(variant, core_num=core_num)
         return tuple(t for t in wanted if self._allowed(attrs.evolve(on_cores, tile_length=t), longest))
 
     def _allowed(self, schedule: Schedule, longest: int) -> bool:

@@ -1,7 +1,7 @@
 """The model as the search's judge: times of schedules without running, and mostly without compiling, them.
 
-A schedule of a flat task is ranked by its sketch (see `asc_sched.tune.sketch`). Finalists are compiled as they will be
-used, with every size baked in, and timed as what the compiler made.
+Schedules are ranked by their sketches (see `asc_sched.tune.sketch` and `row_sketch`). Finalists are compiled as they
+will be used, with every size baked in, and timed as what the compiler made.
 """
 
 from __future__ import annotations
@@ -14,23 +14,33 @@ import attrs
 
 from asc_sched.build import LoweringPool, lower_many
 from asc_sched.declare import Op
-from asc_sched.errors import AscSchedError
+from asc_sched.errors import AscSchedError, ScheduleError, UbOverflowError
 from asc_sched.kernel import Kernel, generate
 from asc_sched.lang.dtypes import DType
 from asc_sched.lang.infer import TypedGraph
-from asc_sched.lower import default_schedule, lower_op, schedule_for
+from asc_sched.lower import default_schedule, lower_op
 from asc_sched.lower.plan import Tensor
-from asc_sched.lower.work import work_of
+from asc_sched.lower.planner import Order, _settle, arrangement_for, kernel_name
+from asc_sched.lower.row_estimate import RowEstimate
+from asc_sched.lower.rows import Rows
+from asc_sched.lower.tiles import tiles_for
+from asc_sched.lower.work import is_pair, work_of
 from asc_sched.run.shapes import Shapes
 from asc_sched.schedule import Schedule
 from asc_sched.sim import ArraySpec, Timing, time_kernel
-from asc_sched.sim.timing import outlines_task_us
+from asc_sched.sim.timing import outlines_task_us, time_outlines
 from asc_sched.target import Target
 from asc_sched.tiling import Alignment, resolve
 from asc_sched.tiling.estimate import Estimate
+from asc_sched.tune.lengths import Lengths, RowLengths, RunLengths
+from asc_sched.tune.row_sketch import RowSketch
 from asc_sched.tune.sketch import Sketch
 
 _JOBS = 2
+# Kinds of cores that are told apart at first, and for what is within this factor of the best so far: where each core
+# has rows of groups of its own, and where all rows are one group, whose cores hardly differ.
+_FEW, _MORE, _NEAR = 2, 6, 1.03
+_ONE, _ALL, _CLOSE = 1, 3, 1.01
 
 
 @lru_cache(maxsize=1)
@@ -66,57 +76,45 @@ class Model:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.compiled = 0
-        self.lowered = lower_op(task.typed)
-        self.work = work_of(task.typed, self.lowered.program, self.lowered.allocation, task.target)
-        self.align = Alignment.of(self.lowered.itemsizes, task.target)
-        self.sketch = Sketch(self.lowered, task.target)
+        self.itemsizes = tuple(d.itemsize for d in (*task.dtypes, *task.typed.output_dtypes.values()))
+        self.align = Alignment.of(self.itemsizes, task.target)
+        self._judge: _Run | _Rows = _Run(task) if task.flat else _Rows(task)
         self._times: dict[Schedule, float] = {}
         self._kernels: dict[Schedule, Kernel] = {}
 
-    @cached_property
-    def estimate(self) -> Estimate:
+    @property
+    def estimate(self) -> Estimate | RowEstimate:
         """The closed form, for a first idea."""
-        return Estimate(self.work, self.task.total_length, self.task.target, self.task.l2)
-
-    @cached_property
-    def rule(self) -> Schedule:
-        """`Schedule.auto` for the task. Raises `UbOverflowError`."""
-        if self.task.flat:
-            return default_schedule(self.lowered, self.task.total_length, self.task.target)
-        shapes, dtypes = list(self.task.shapes.inputs), list(self.task.dtypes)
-        return schedule_for(self.task.op, shape=shapes, dtype=dtypes, target=self.task.target)
+        return self._judge.estimate
 
     @property
-    def widest(self) -> int:
-        """Bytes per element of the widest tensor in GM."""
-        return max(self.lowered.itemsizes)
+    def lengths(self) -> Lengths:
+        """The tile lengths that the task's schedules can have."""
+        return self._judge.lengths
 
-    def longest_tile(self, variant: Schedule) -> int:
-        """The longest tile that the UB takes under a schedule's memory knobs; 0 where none fits. Raises `ScheduleError`
-        where its queues are too many."""
-        return self.work.longest_tile(variant, self.align.datablock_length)
+    @property
+    def rule(self) -> Schedule:
+        """`Schedule.auto` for the task. Raises `UbOverflowError`."""
+        return self._judge.rule
 
     def time(self, schedule: Schedule) -> float:
-        """The modelled time in microseconds, without compiling where the task is flat. Raises `AscSchedError`."""
+        """The modelled time in microseconds, without compiling. Raises `AscSchedError`."""
         if schedule not in self._times:
-            flat = self.task.flat
-            self._times[schedule] = self._sketched(schedule) if flat else self.exact(schedule).task_us
+            self._times[schedule] = self._judge.time(schedule)
         return self._times[schedule]
-
-    def _sketched(self, schedule: Schedule) -> float:
-        task = self.task
-        tiling = resolve(
-            schedule, total_length=task.total_length, itemsizes=self.lowered.itemsizes, target=task.target
-        )
-        sizes = [task.total_length * size for size in self.lowered.itemsizes]
-        groups = [self.sketch.longest(tiling)]
-        return outlines_task_us(groups, sizes, target=task.target, l2=task.l2)
 
     # -- compiled kernels -----------------------------------------------------------------------------------------
     def exact(self, schedule: Schedule) -> Timing:
-        """The modelled time of the kernel as it will be used. Raises what made it impossible."""
+        """The modelled time of the kernel as it will be used. Raises what made it impossible.
+
+        Where hardly two cores do the same, following each of them through the compiled kernel takes seconds: then it is
+        the sketch's.
+        """
         kernel = self.kernel(schedule)
         assert kernel.tiling is not None
+        sketched = self._judge.exact(schedule) if isinstance(self._judge, _Rows) else None
+        if sketched is not None:
+            return sketched
         specs = [ArraySpec(t.dtype.asc, t.dtype.itemsize * n) for t, n in self._tensors(kernel)]
         scalars = [1.0 if s.carrier == "float32" else 1 for s in kernel.plan.scalars]
         core_num = kernel.tiling.core_num
@@ -159,3 +157,92 @@ class Model:
         lengths = [math.prod(s) for s in self.task.shapes.inputs]
         lengths += [self.task.total_length] * len(kernel.plan.outputs)
         return list(zip((*kernel.plan.inputs, *kernel.plan.outputs), lengths, strict=True))
+
+
+class _Run:
+    """Schedules of tensors of one shape: one run of elements."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.lowered = lower_op(task.typed)
+        self.itemsizes = self.lowered.itemsizes
+        self.work = work_of(task.typed, self.lowered.program, self.lowered.allocation, task.target)
+        self.sketch = Sketch(self.lowered, task.target)
+        align = Alignment.of(self.itemsizes, task.target)
+        self.lengths = RunLengths(self.work, align, task.total_length, max(self.itemsizes))
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        return Estimate(self.work, self.task.total_length, self.task.target, self.task.l2)
+
+    @cached_property
+    def rule(self) -> Schedule:
+        return default_schedule(self.lowered, self.task.total_length, self.task.target)
+
+    def time(self, schedule: Schedule) -> float:
+        task = self.task
+        tiling = resolve(schedule, total_length=task.total_length, itemsizes=self.itemsizes, target=task.target)
+        sizes = [task.total_length * size for size in self.itemsizes]
+        return outlines_task_us([self.sketch.longest(tiling)], sizes, target=task.target, l2=task.l2)
+
+
+class _Rows:
+    """Schedules of tensors of several shapes: rows, and what is broadcast over them."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        arrangement, _, _ = arrangement_for(task.op, list(task.shapes.inputs))
+        name = kernel_name(task.op.name, task.typed)
+        order = Order(name=name, typed=task.typed, arrangement=arrangement, target=task.target)
+        self.rule_error: UbOverflowError | None = None
+        try:
+            order, self._rule = _settle(order, None)  # tensors that the rule copies first are copied for all schedules
+        except UbOverflowError as error:
+            self.rule_error = error
+        self.subject = order.subject()
+        self.rows = Rows(self.subject)
+        has_pairs = any(is_pair(s) for b in self.rows.programs() for s in b.program.steps)
+        self.lengths = RowLengths(self.rows, max(self.subject.itemsizes), has_pairs)
+        shapes = [*task.shapes.inputs, *[task.shapes.output] * len(task.typed.output_dtypes)]
+        self.sizes = [math.prod(s) * n for s, n in zip(shapes, self.subject.itemsizes, strict=True)]
+        self.best = math.inf
+
+    @cached_property
+    def estimate(self) -> RowEstimate:
+        return RowEstimate(self.rows, self.task.l2)
+
+    @property
+    def rule(self) -> Schedule:
+        if self.rule_error is not None:
+            raise self.rule_error
+        return self._rule
+
+    def time(self, schedule: Schedule) -> float:
+        """The time with few kinds of cores told apart; of a schedule that is near the best so far, with more."""
+        tiles = tiles_for(self.subject, schedule)
+        if isinstance(tiles, tuple):
+            names = ", ".join(self.subject.tensors[m.tensor] for m in tiles)
+            raise ScheduleError(f"{schedule!r} needs {names} copied before the launch, and other tile lengths don't")
+        sketch = RowSketch(self.subject, tiles)
+        few, more, near = (_FEW, _MORE, _NEAR) if sketch.form.group_count > 1 else (_ONE, _ALL, _CLOSE)
+        found = self._task_us(sketch, few)
+        if found <= self.best * near and sketch.kind_count > few:
+            found = self._task_us(sketch, more)
+        self.best = min(self.best, found)
+        return found
+
+    def exact(self, schedule: Schedule) -> Timing | None:
+        """The time by the sketch if its cores are of too many kinds to follow each."""
+        tiles = tiles_for(self.subject, schedule)
+        if isinstance(tiles, tuple):
+            return None
+        sketch = RowSketch(self.subject, tiles)
+        if sketch.kind_count <= _FEW or sketch.form.group_count == 1:
+            return None
+        task = self.task
+        return time_outlines(
+            sketch.kinds(_MORE), self.sizes, core_num=sketch.split.core_num, target=task.target, l2=task.l2
+        )
+
+    def _task_us(self, sketch: RowSketch, kinds: int) -> float:
+        return outlines_task_us(sketch.kinds(kinds), self.sizes, target=self.task.target, l2=self.task.l2)
