@@ -32,9 +32,11 @@ class Work:
 
     `in_sizes`, `out_sizes`: bytes per element of a tile of each tensor that is moved; `smallest`: of any argument. Per
     tile there are `instructions` and `view_ops` (scalar operations for counts and views); `temps` are buffers beside
-    the queues. `has_pairs`: some instruction reads two buffers. `vector_cycles(schedule, tile_length, length)` is what the
-    instructions take on `length` elements of such a tile, `longest_tile(schedule, step)` the longest multiple of step
-    that the UB takes (0: none); both raise `QueueLimitError` where a schedule's queues are too many.
+    the queues. `has_pairs`: some instruction reads two buffers.
+
+    `vector_cycles(schedule, tile_length, length)` is what the instructions take on `length` elements of such a tile,
+    `longest_tile(schedule, step)` the longest multiple of step that the UB takes (0: none); both raise
+    `QueueLimitError` where a schedule's queues are too many.
     """
 
     in_sizes: tuple[float, ...]
