@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 torch.utils.rename_privateuse1_backend("npu")
 _library = ctypes.CDLL("libruntime.so", ctypes.RTLD_GLOBAL)
 _CLOCK_MHZ = 1850.0
+_thread = threading.local()
 _DEVICES = [torch.device("npu", index) for index in range(8)]
 
 
@@ -44,8 +46,9 @@ class NpuTensor(torch.Tensor):
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> NpuTensor:
     """A device tensor with nothing in it."""
-    npu.current_stream()  # a device is set
-    nbytes = max(1, torch.empty((), dtype=dtype).element_size() * torch.Size(shape).numel())
+    npu.enter_thread()
+    npu.current_stream()
+    nbytes = torch.empty((), dtype=dtype).element_size() * max(1, torch.Size(shape).numel())
     pointer = ctypes.c_void_p()
     _check(_library.rtMalloc(ctypes.byref(pointer), ctypes.c_uint64(nbytes + 512), 0, 0), "rtMalloc")
     memory = (ctypes.c_uint8 * nbytes).from_address(-(-(pointer.value or 0) // 512) * 512)
@@ -125,6 +128,12 @@ class _Npu:
         self.index = 0
         self.streams: dict[int, Stream] = {}
         self.entered: list[int] = []
+
+    def enter_thread(self) -> None:
+        """Set the device in a thread that has none, as torch_npu does before anything."""
+        if not hasattr(_thread, "device"):
+            _check(_library.rtSetDevice(self.index), "rtSetDevice")
+            _thread.device = self.index
 
     def current_device(self) -> int:
         return self.index
