@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asc_sched.lang.dtypes import BOOL
 from asc_sched.lang.functions import FUNCTIONS, Function
 from asc_sched.lang.graph import Node
 from asc_sched.lang.infer import Type, TypedGraph, rounded_first
@@ -90,12 +89,12 @@ class _Writer:
     def _argument(self, node: Node, k: int, type_: Type) -> str:
         """torch rounds what weighs less to the operands' dtype first: 0-d, integers, and numbers in comparisons."""
         index, operands = node.args[k], type_.operands
-        text, own = self.texts[index], self.typed.types[index]
-        if operands is None:
+        text = self.texts[index]
+        if not rounded_first(node.fn, k, self.typed.types[index], type_):
             return text
-        if own.is_number and own.dtype.is_float and operands.is_half and type_.dtype is BOOL:
+        if self._is_number(index):
             return f"torch.tensor({text}).to(torch.{operands}).item()"
-        return f"{text}.to(torch.{operands}).float()" if rounded_first(node.fn, k, own, operands) else text
+        return f"{text}.to(torch.{operands}).float()"
 
 
 def _place(function: Function) -> str:

@@ -28,19 +28,21 @@ class Type:
     operands: DType | None = None
 
 
-def rounded_first(fn: str, position: int, own: Type, operands: DType | None) -> bool:
-    """Whether torch rounds a function's argument, of type `own`, to the 16-bit floats `operands` that it computes with.
+def rounded_first(fn: str, position: int, own: Type, function: Type) -> bool:
+    """Whether torch rounds a function's argument, of type `own`, to the 16-bit floats that it computes with.
 
-    It does so to 0-d floats of another dtype and to integers that 16 bits may not hold, except to a 0-d factor or
-    divisor on the right. Numbers stay float32; so do values of the operands' own dtype, which are rounded at the end.
+    It does so to numbers where the result is a bool; to 0-d floats of another dtype; and to integers that 16 bits may
+    not hold; except to a 0-d factor or divisor on the right. Other numbers stay float32, and so do values of the
+    operands' own dtype, which are rounded at the end.
     """
-    if operands is None or not operands.is_half or own.is_number:
+    operands = function.operands
+    if operands is None or not operands.is_half or own.dtype is operands:
         return False
+    if own.is_number:
+        return function.dtype.name == "bool"
     if own.zero_dim and position == 1 and fn in ("mul", "div"):
         return False
-    if own.dtype.is_float:
-        return own.zero_dim and own.dtype is not operands
-    return own.dtype.itemsize > 1
+    return own.zero_dim if own.dtype.is_float else own.dtype.itemsize > 1
 
 
 @attrs.frozen

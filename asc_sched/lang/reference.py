@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asc_sched.errors import ArgumentError
-from asc_sched.lang.dtypes import BOOL, DType
+from asc_sched.lang.dtypes import DType
 from asc_sched.lang.functions import FUNCTIONS
 from asc_sched.lang.graph import Constant, Node
 from asc_sched.lang.infer import Type, TypedGraph, as_tensors, rounded_first
@@ -118,14 +118,12 @@ class _Evaluation:
         """torch rounds what weighs less to the operands' dtype first: 0-d, integers, and numbers in comparisons."""
         import torch
 
-        index, operands = node.args[k], type_.operands
-        value, own = self.values[index], self.typed.types[index]
-        if operands is None:
+        value, own, operands = self.values[node.args[k]], self.typed.types[node.args[k]], type_.operands
+        if operands is None or not rounded_first(node.fn, k, own, type_):
             return value
-        if own.is_number and own.dtype.is_float and operands.is_half and type_.dtype is BOOL:
+        if not isinstance(value, torch.Tensor):
             return torch.as_tensor(value).to(operands.torch).item()
-        rounded = rounded_first(node.fn, k, own, operands)
-        return self._widen(value.to(operands.torch), operands) if rounded else value
+        return self._widen(value.to(operands.torch), operands)
 
     def _widen(self, tensor: torch.Tensor, dtype: DType) -> torch.Tensor:
         if self.wide and dtype.is_float:

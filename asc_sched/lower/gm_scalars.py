@@ -39,7 +39,7 @@ def _rounded(typed: TypedGraph) -> set[str]:
         a
         for node, type_ in zip(nodes, types, strict=True)
         for k, a in enumerate(node.args)
-        if rounded_first(node.fn, k, types[a], type_.operands)
+        if rounded_first(node.fn, k, types[a], type_)
     }
     for i in reversed(range(len(nodes))):
         found.update(nodes[i].args if i in found else ())

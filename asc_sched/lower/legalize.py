@@ -16,11 +16,12 @@ from asc_sched.lang.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, DType, K
 from asc_sched.lang.graph import Node
 from asc_sched.lang.infer import TypedGraph, rounded_first
 from asc_sched.lower.convert import FILLED, constant, convert, filled, home_carrier, to_dtype
+from asc_sched.lower.halves import early_nodes, exact_float16, narrow_nodes
 from asc_sched.lower.program import Immediate, Program, ProgramBuilder, ScalarExpr, ScalarRef
 from asc_sched.lower.ranges import INT32 as INT32_RANGE
 from asc_sched.lower.ranges import fits, float_bounds, integer_ranges
 from asc_sched.lower.registers import Operand, Reg, fill
-from asc_sched.lower.rules import CHOOSING, EXACT, NATIVE_FLOAT16, SINGLE_ROUNDING, WHOLE, find_rule
+from asc_sched.lower.rules import CHOOSING, NATIVE_FLOAT16, SINGLE_ROUNDING, find_rule
 from asc_sched.lower.wide import Words, extend, join, split
 
 
@@ -48,9 +49,9 @@ class Legalizer:
         self._forms: dict[tuple[int, str], Reg] = {}
         self._home: dict[int, str] = {}
         self.uses = _uses(typed)
-        self.narrow = _narrow(typed)
+        self.narrow = narrow_nodes(typed)
         self._exact = set(exact_float16(typed))
-        self._early = _early(typed)
+        self._early = early_nodes(typed)
         self._ranges = integer_ranges(typed)
         self._bounds = float_bounds(self.graph)
         self._scalars = _scalar_values(typed)
@@ -186,6 +187,8 @@ class Legalizer:
         """A node as the immediate of an instruction on `carrier` (rounded to `dtype` first), where it can be one."""
         node = self.graph.nodes[index]
         if index in self._scalars:
+            if dtype is not None and dtype.is_half and self.typed.types[index].dtype is not dtype:
+                return None  # it has to be rounded
             # pyasc takes a float for floats and an int for int32, and no other pairs.
             wanted = "float32" if self.typed.types[index].dtype.is_float else "int32"
             same = carrier == wanted or (wanted == "float32" and carrier == "float16" and node.fn == "scalar")
@@ -221,9 +224,21 @@ class Call:
         if not self.dtype.is_float:
             return self.lower.as_dtype(index, self.dtype)
         operands = self.lower.typed.types[self.index].operands
-        if operands is not None and rounded_first(self.node.fn, k, self.lower.typed.types[index], operands):
+        if operands is not None and self.rounds(k):
             return convert(self.lower.as_dtype(index, operands), self.carrier)
         return self.lower.form(index, self.carrier)
+
+    def rounds(self, k: int) -> bool:
+        """Whether argument k is rounded to the operands' dtype before it is used."""
+        types = self.lower.typed.types
+        return rounded_first(self.node.fn, k, types[self.node.args[k]], types[self.index])
+
+    def mask(self, k: int) -> Reg:
+        """Whether argument k isn't 0."""
+        index, operands = self.node.args[k], self.lower.typed.types[self.index].operands
+        if operands is not None and (self.constant(k) is not None or self.rounds(k)):
+            return convert(self.lower.as_dtype(index, operands), "mask")
+        return self.lower.form(index, "mask")
 
     def words(self, k: int) -> Words:
         """Argument k, an int64, as two int32 words."""
@@ -321,71 +336,3 @@ def _uses(typed: TypedGraph) -> list[int]:
     for output in typed.graph.outputs:
         uses[output.node] += 1
     return uses
-
-
-# Functions that pass relative errors of an argument on as they are (or halved).
-_PASSING = frozenset({"mul", "div", "neg", "abs", "sqrt", "reciprocal", "copysign", "where"})
-
-
-def _narrow(typed: TypedGraph) -> frozenset[int]:
-    """16-bit floating-point nodes whose value only goes through products into a 16-bit result."""
-    nodes, types = typed.graph.nodes, typed.types
-    users: list[list[int]] = [[] for _ in nodes]
-    for i, node in enumerate(nodes):
-        for a in node.args:
-            users[a].append(i)
-    stored = {o.node for o in typed.graph.outputs}
-    found: set[int] = set()
-    for i in reversed(range(len(nodes))):
-        if not types[i].dtype.is_half or not (users[i] or i in stored):
-            continue
-        if all(
-            (nodes[u].fn == "cast" and types[u].dtype.is_half) or (u in found and nodes[u].fn in _PASSING)
-            for u in users[i]
-        ):
-            found.add(i)
-    return frozenset(found)
-
-
-def _early(typed: TypedGraph) -> frozenset[int]:
-    """float16 nodes that may be rounded where they are: they only go into float16 results, by choices and signs."""
-    nodes, types = typed.graph.nodes, typed.types
-    users: list[list[int]] = [[] for _ in nodes]
-    for i, node in enumerate(nodes):
-        for a in node.args:
-            users[a].append(i)
-    found: set[int] = set()
-    for i in reversed(range(len(nodes))):
-        if types[i].dtype is not FLOAT16:
-            continue
-        if all(
-            (nodes[u].fn == "cast" and types[u].dtype is FLOAT16) or (u in found and nodes[u].fn in EXACT)
-            for u in users[i]
-        ):
-            found.add(i)
-    return frozenset(found)
-
-
-def exact_float16(typed: TypedGraph) -> frozenset[int]:
-    """Nodes whose values are float16 numbers exactly, however they are computed."""
-    exact: set[int] = set()
-    for i, (node, type_) in enumerate(zip(typed.graph.nodes, typed.types, strict=True)):
-        if node.fn == "const":
-            ok = _is_float16(node.attr)
-        elif node.fn == "scalar":
-            ok = type_.dtype is FLOAT16
-        elif type_.dtype is not FLOAT16:
-            ok = False
-        else:
-            operands = node.args[1:] if node.fn == "where" else node.args
-            ok = node.fn in ("input", "cast") or (node.fn in EXACT | WHOLE and all(a in exact for a in operands))
-        if ok:
-            exact.add(i)
-    return frozenset(exact)
-
-
-def _is_float16(value: object) -> bool:
-    assert isinstance(value, (bool, int, float))
-    rounded = constant(value, "float16")
-    return rounded == value or (math.isnan(float(value)) and math.isnan(rounded))
-

@@ -276,11 +276,32 @@ def test_0d_and_integer_operands_of_16bit_functions_are_what_torch_makes_of_them
             assert torch.equal(found.nan_to_num(7), expected.nan_to_num(7)), (text, x, y)
 
 
-def test_numbers_in_comparisons_are_rounded_to_the_tensors_dtype() -> None:
+@pytest.mark.parametrize("number", [0.1, 65536, 65536.0, 257, 2049, -70000.5, 1e-40, True])
+def test_numbers_in_comparisons_are_rounded_to_the_tensors_dtype(number: float) -> None:
+    """Literals and runtime scalars, floats and integers."""
     for dtype in (torch.float16, torch.bfloat16):
-        x = torch.tensor([0.1, 0.1001, 0.0999], dtype=dtype)
-        ((found, _),) = run_both(op("z = x == 0.1"), torch.cat([x, x]))
-        assert torch.equal(found[:3], x == 0.1)
+        x = torch.tensor([0.1, 0.1001, 0.0999, INF, -INF, 256, 257, 258, 2048, 2050, 65280, 0, 1, NAN]).to(dtype)
+        for text, expected in {"==": x == number, "<": x < number, ">=": x >= number}.items():
+            ((found, reference),) = run_both(op(f"z = x {text} {number}"), x)
+            assert torch.equal(found, expected) and torch.equal(reference, expected), (text, dtype)
+            if isinstance(number, bool):
+                continue
+            declared = op(f"z = x {text} a", scalars={"a": number})
+            ((found, reference),) = run_both(declared, x, a=number)
+            assert torch.equal(found, expected) and torch.equal(reference, expected), (text, dtype, "a scalar")
+        other = torch.tensor(number).to(dtype).expand(len(x))
+        expected = torch.logical_and(x, other)
+        ((found, reference),) = run_both(op(f"z = logical_and(x, {number})"), x)
+        assert torch.equal(found, expected) and torch.equal(reference, expected)
+
+
+def test_a_number_in_a_comparison_is_rounded_in_the_compiled_kernel_too() -> None:
+    x = torch.tensor([0.1, 0.1001, 257, 256], dtype=torch.bfloat16)
+    declared = op("z = x == a; w = x < 257", scalars={"a": 0.1})
+    z, w = declared(x, a=0.1)
+    assert torch.equal(z, x == 0.1) and torch.equal(w, x < 257)
+    (z, w) = declared(x.half(), a=0.1)
+    assert torch.equal(z, x.half() == 0.1) and torch.equal(w, x.half() < 257)
 
 
 # -- constants -------------------------------------------------------------------------------------------------------

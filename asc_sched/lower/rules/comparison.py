@@ -71,7 +71,7 @@ def _where(call: Call) -> Reg:
 def _logical(call: Call) -> Reg:
     if call.dtype is BOOL:
         return _bitwise_masks(call)
-    masks = [call.lower.form(a, "mask") for a in call.node.args]
+    masks = [call.mask(k) for k in range(len(call.node.args))]
     return _combine(call.node.fn.removeprefix("logical_"), masks)
 
 
