@@ -15,7 +15,6 @@ from asc_sched.errors import DeclarationError, ScheduleError, ShapeError
 from asc_sched.lang.graph import Constant
 from asc_sched.lang.infer import TypedGraph, infer
 from asc_sched.lower import Arrangement, Geometry, KernelPlan, Order, arrangement_for, kernel_name, plan_kernel
-from asc_sched.lower import lower_op as _lower_op
 from asc_sched.lower.naming import MAX_NAME, Namer
 from asc_sched.run.shapes import Shapes, resolve_shapes
 from asc_sched.schedule import Schedule
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from asc_sched.sim import Timing
 
-__all__ = ["Kernel", "_lower_op", "arg_types", "compile_kernel", "compiled", "generate"]
+__all__ = ["Kernel", "arg_types", "compile_kernel", "compiled", "generate"]
 
 
 @attrs.frozen(eq=False, repr=False)

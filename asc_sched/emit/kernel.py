@@ -12,6 +12,7 @@ import attrs
 import jinja2
 
 import asc_sched
+from asc_sched.emit.environment import templates
 from asc_sched.lower.form import Reach
 from asc_sched.lower.plan import Body, KernelPlan, Member, Queue, Tensor
 from asc_sched.tiling.rows import RowTiling
@@ -22,15 +23,7 @@ MAX_LINE = 120
 
 @lru_cache(maxsize=1)
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("asc_sched.emit"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return environment.get_template("kernel.py.j2")
+    return templates("asc_sched.emit").get_template("kernel.py.j2")
 
 
 def kernel_source(plan: KernelPlan) -> str:

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
-import jinja2
-
-
-@lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("asc_sched.export"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+from asc_sched.emit.environment import templates
 
 
 def render(template: str, **values: Any) -> str:
     """A template of this package, filled in."""
-    return _environment().get_template(template).render(**values)
+    return templates("asc_sched.export").get_template(template).render(**values)
 
 
 def snake(name: str) -> str:

@@ -10,14 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from asc_sched import toml
 from asc_sched.errors import AscSchedError, LibraryError
 from asc_sched.files import storage_error
 from asc_sched.library.spec import Library
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
 
 #: A declaration is written by hand; one that is larger is something else.
 MAX_DECLARATION_BYTES = 4 << 20
@@ -58,11 +54,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
     if len(data) > MAX_DECLARATION_BYTES:
         raise LibraryError(f"{path}: longer than {MAX_DECLARATION_BYTES} bytes, which no declaration is")
     try:
-        fields: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
+        fields: dict[str, Any] = toml.loads(data.decode("utf-8"))
         return fields
     except UnicodeDecodeError as error:
         raise LibraryError(f"{path}: not UTF-8 (byte {error.start}), which TOML is") from None
-    except tomllib.TOMLDecodeError as error:
+    except toml.TOMLDecodeError as error:
         raise LibraryError(f"{path}: not TOML: {error}") from None
     except RecursionError:
         raise LibraryError(f"{path}: nested too deeply") from None

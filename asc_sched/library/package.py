@@ -12,6 +12,7 @@ from typing import Any
 
 import jinja2
 
+from asc_sched.emit.environment import templates
 from asc_sched.lang.functions import FUNCTIONS
 from asc_sched.library.manifest import formulas, manifest_text, schema_text
 from asc_sched.library.plan import Operator, Plan
@@ -85,14 +86,7 @@ def _toml(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("asc_sched.library"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    environment = templates("asc_sched.library")
     environment.filters |= {"cell": _cell, "toml": _toml}
     return environment
 

@@ -165,8 +165,8 @@ def _modelled(total_length: int, kernel: Kernel) -> dict[str, Any] | None:
     Of the schedule's instruction stream as the tuner sketches it: within 1.3 % of the compiled kernel's (0.2 % on
     average over 150 kernels of the catalogue), at a quarter of the cost of reading that back.
     """
-    from asc_sched.kernel import _lower_op as lower_op
-    from asc_sched.sim import time_outlines
+    from asc_sched.lower import lower_op
+    from asc_sched.sim.timing import outlines_task_us
     from asc_sched.tune.sketch import Sketch
 
     tiling = kernel.tiling_for(total_length)
@@ -175,5 +175,5 @@ def _modelled(total_length: int, kernel: Kernel) -> dict[str, Any] | None:
     assert isinstance(tiling, Tiling)  # all tensors of a library's kernel have one shape
     group = Sketch(lower_op(kernel.typed), kernel.target).longest(tiling)
     sizes = [total_length * t.dtype.itemsize for t in (*kernel.plan.inputs, *kernel.plan.outputs)]
-    timing = time_outlines([group], sizes, core_num=tiling.core_num, target=kernel.target)
-    return {"total_length": total_length, "task_us": round(timing.task_us, 3)}
+    task_us = outlines_task_us([group], sizes, target=kernel.target)
+    return {"total_length": total_length, "task_us": round(task_us, 3)}

@@ -81,9 +81,7 @@ def _stored(
     return None if winner is None else winner.schedule
 
 
-def _shipped(
-    op: Op, shapes: tuple[tuple[int, ...], ...], dtypes: tuple[DType, ...], target: Target
-) -> Schedule | None:
+def _shipped(op: Op, shapes: tuple[tuple[int, ...], ...], dtypes: tuple[DType, ...], target: Target) -> Schedule | None:
     """Only for ops of the catalogue: a user's op of the same name may compute something else."""
     from asc_sched import ops
 

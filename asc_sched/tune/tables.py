@@ -64,7 +64,7 @@ def row_of(winner: Winner) -> Row:
 def to_toml(target: str, rows: Iterable[Row]) -> str:
     """A table as text: sorted, one line per field, the same text for the same rows."""
     lines = [
-        "# Tuned schedules. backend = \"model\" means simulated times, not measured ones.",
+        '# Tuned schedules. backend = "model" means simulated times, not measured ones.',
         f'target = "{target}"',
     ]
     for row in sorted(rows, key=lambda r: r.key):

@@ -380,5 +380,3 @@ class _Search:
         reasons = [f"  {s!r}: {reason}" for s, reason in list(self.rejected.items())[:20]]
         rules = [f"  {n} schedules: {rule}" for rule, n in pruned.items()]
         return "\n".join([f"{self._what()}: no schedule works", *(reasons or rules)])
-
-
