@@ -30,7 +30,7 @@ binary_cross_entropy_with_logits = op(
 kl_div = op("z = xlogy(target, target) - target * x", inputs="x, target", name="kl_div")
 soft_margin_loss = op("z = softplus(-target * x)", inputs="x, target", name="soft_margin_loss")
 hinge_embedding_loss = op(
-    "z = where(target == 1, x, clamp_min(margin - x, 0))",
+    "z = where(target != 1, clamp_min(margin - x, 0), 0) + where(target != -1, x, 0)",
     inputs="x, target",
     scalars={"margin": 1.0},
     name="hinge_embedding_loss",

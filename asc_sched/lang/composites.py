@@ -104,7 +104,7 @@ def positive(x: Any) -> Any:
     return x
 
 
-@composite()
+@composite("clip")
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
     """x between two bounds, each of which may be left out; NaN stays."""
     if min is None and max is None:
@@ -177,8 +177,9 @@ def rad2deg(x: Any) -> Any:
 
 @composite()
 def heaviside(x: Any, values: Any) -> Any:
-    """0 below zero, 1 above, `values` at zero; NaN stays."""
-    return f.where(x == 0, values, f.where(x < 0, 0, f.where(x > 0, 1, x)))
+    """0 below zero and for NaN, 1 above, `values` at zero."""
+    above = x > 0
+    return f.where(x == 0, values, f.where(above, f.sign(x), above))
 
 
 @composite()

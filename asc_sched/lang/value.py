@@ -13,7 +13,7 @@ import numpy as np
 from asc_sched.errors import DeclarationError
 from asc_sched.lang.composites import composite_names, find_composite
 from asc_sched.lang.dtypes import DType, get_dtype, is_dtype_name
-from asc_sched.lang.functions import FUNCTIONS, check_arity, find_function, function_names, unknown_function
+from asc_sched.lang.functions import FUNCTIONS, Function, check_arity, find_function, function_names, unknown_function
 from asc_sched.lang.graph import Constant, GraphBuilder
 
 Operand: TypeAlias = "Value | Constant"
@@ -39,8 +39,8 @@ class Value:
         return value
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """The language's functions as methods, as torch's tensors have them: ``x.exp()``, ``x.clamp(0, 6)``."""
-        if find_function(name) is None and find_composite(name) is None:
+        """The language's functions as methods, as tensors have them: ``x.exp()``, ``x.clamp(0, 6)``, ``x.half()``."""
+        if find_function(name) is None and find_composite(name) is None and not is_dtype_name(name):
             raise AttributeError(f"{name!r} is no elementwise function of the language (dir(asc_sched.fn) lists them)")
         return partial(apply, name, self)
 
@@ -70,7 +70,7 @@ class Value:
     def __torch_function__(
         cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        name = getattr(func, "__name__", str(func))
+        name = getattr(func, "__name__", str(func)).removeprefix("special_").lstrip("_")  # torch.special, F.threshold
         # torch.nn.functional passes on all of its arguments; in place and out of place are the same here.
         keywords = {k: v for k, v in (kwargs or {}).items() if not (k in ("inplace", "out") and not v)}
         return apply(name, *args, **keywords)
@@ -116,10 +116,12 @@ def apply(name: str, *args: Any, **keywords: Any) -> Any:
         return cast(args[0], name)
     macro = find_composite(name)
     if macro is not None:
-        return macro(*(a if isinstance(a, str) else _operand(name, a) for a in args), **keywords)
+        return macro(*(a if a is None or isinstance(a, str) else _operand(name, a) for a in args), **keywords)
     function = find_function(name)
     if function is None:
         raise unknown_function(name, known_names())
+    if keywords:
+        function, args = _torch_keywords(function, args, keywords)
     if function.optional and len(args) < function.arity:
         first = len(function.optional) - (function.arity - len(args))
         args = (*args, *(keywords.pop(k, default) for k, default in function.optional[max(first, 0) :]))
@@ -131,6 +133,23 @@ def apply(name: str, *args: Any, **keywords: Any) -> Any:
     if builder is None:
         return fold(function.name, operands)
     return Value(builder, builder.add(function.name, tuple(_node(builder, a) for a in operands)))
+
+
+_ROUNDING = {None: "div", "floor": "floor_div", "trunc": "trunc_div"}
+
+
+def _torch_keywords(
+    function: Function, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[Function, tuple[Any, ...]]:
+    """What torch's keywords of arithmetic mean (they are taken out): ``div(rounding_mode=)``, ``add(alpha=)``."""
+    if function.name == "div" and "rounding_mode" in keywords:
+        mode = keywords.pop("rounding_mode")
+        if mode not in _ROUNDING:
+            raise DeclarationError(f"div() has the rounding modes None, 'floor' and 'trunc', not {mode!r}")
+        return FUNCTIONS[_ROUNDING[mode]], args
+    if function.name in ("add", "sub") and "alpha" in keywords and len(args) == 2:
+        return function, (args[0], apply("mul", args[1], keywords.pop("alpha")))
+    return function, args
 
 
 def cast(value: Any, dtype: str | DType) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -79,3 +82,23 @@ def test_runtime_scalars_are_rounded_to_their_dtype() -> None:
     for dtype, given, expected in (("float16", 0.1, 0.0999755859375), ("bfloat16", 0.1, 0.10009765625)):
         (found,) = op("z = x * alpha", scalars={"alpha": dtype}).reference(x, alpha=given)
         assert found.tolist() == [expected] * 3
+
+
+def test_torchs_methods_and_keywords_are_taken_in_traced_functions() -> None:
+    def check(traced: Callable[..., Any], text: str) -> None:
+        assert op(traced, name="f").graph == op(f"z = {text}", inputs="x, y").graph
+
+    check(lambda x, y: torch.add(x, y, alpha=2), "x + y * 2")
+    check(lambda x, y: torch.sub(x, y, alpha=0.5), "x - y * 0.5")
+    check(lambda x, y: torch.div(x, y, rounding_mode="floor"), "floor_div(x, y)")
+    check(lambda x, y: torch.div(x, y, rounding_mode="trunc"), "trunc_div(x, y)")
+    check(lambda x, y: torch.div(x, y, rounding_mode=None), "x / y")
+    check(lambda x, y: x.half() + y.int(), "float16(x) + int32(y)")
+    check(lambda x, y: x.bool() & y.long().bool(), "bool(x) & bool(int64(y))")
+    check(lambda x, y: torch.clip(x, None, 1.0) + y, "clamp_max(x, 1.0) + y")
+    check(lambda x, y: torch.special.expm1(x) + torch.special.xlogy(x, y), "expm1(x) + xlogy(x, y)")
+    check(lambda x, y: torch.nn.functional.threshold(x, 0.1, 20.0) + y, "threshold(x, 0.1, 20.0) + y")
+    with pytest.raises(DeclarationError, match="rounding modes None, 'floor' and 'trunc', not 'up'"):
+        op(lambda x, y: torch.div(x, y, rounding_mode="up"), name="f")
+    with pytest.raises(DeclarationError, match="takes positional arguments only, not alpha="):
+        op(lambda x, y: fn.mul(x, y, alpha=3), name="f")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -96,6 +99,31 @@ def test_named_functions_are_torchs_own_on_every_float16(name: str) -> None:
     off = distance(found, expected)
     finite = x.isfinite()
     assert off[finite].max() <= 2, f"{x[finite][off[finite].argmax()]}: {found[finite][off[finite].argmax()]}"
+
+
+def _loss(name: str) -> Callable[..., torch.Tensor]:
+    return lambda x, y: getattr(F, name)(x, y, reduction="none")
+
+
+NAMED_BINARY = {
+    "logaddexp": torch.logaddexp, "logaddexp2": torch.logaddexp2, "xlogy": torch.xlogy, "ldexp": torch.ldexp,
+    "xlog1py": torch.special.xlog1py, "heaviside": torch.heaviside, "hypot": torch.hypot, "isclose": torch.isclose,
+    "div_floor": lambda x, y: torch.div(x, y, rounding_mode="floor"), "copysign": torch.copysign, "fmax": torch.fmax,
+    "div_trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"), "atan2": torch.atan2, "pow": torch.pow,
+    **{n: _loss(n) for n in ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss",
+                             "hinge_embedding_loss", "binary_cross_entropy_with_logits")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(NAMED_BINARY))
+def test_named_functions_of_two_are_torchs_own_on_special_values(name: str) -> None:
+    special = [0, -0.0, 1, -1, math.inf, -math.inf, math.nan, 0.5, -3, 2, 100, -100, 3e38, 0.3, 1e-42]
+    x, y = (t.reshape(-1) for t in torch.meshgrid(torch.tensor(special), torch.tensor(special), indexing="ij"))
+    ((found, _),) = run_both(ops.get(name), x, y)
+    expected = NAMED_BINARY[name](x, y)
+    assert found.dtype is expected.dtype
+    close = torch.isclose(found, expected, rtol=2e-6, atol=1e-7, equal_nan=True)  # next to 0, their sums cancel
+    assert close.all(), (x[~close], y[~close], found[~close], expected[~close])
 
 
 @pytest.mark.parametrize("name", "gelu gelu_tanh silu mish softplus sigmoid logsigmoid quick_gelu".split())
