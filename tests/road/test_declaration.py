@@ -243,7 +243,7 @@ def test_mistakes_in_a_function_are_told_in_its_terms() -> None:
         (lambda x: x[0], "an op is elementwise: its arguments can't be indexed"),
         (lambda x: [*x], "an op is elementwise: its arguments can't be iterated"),
         (lambda x: x + torch.ones(3), "add() takes expressions and numbers, not Tensor; tensors are the op's"),
-        (lambda x: torch.add(x, x, alpha=2), "add() takes positional arguments only, not alpha="),
+        (lambda x: torch.round(x, decimals=2), "round() takes positional arguments only, not decimals="),
         (lambda x: torch.fft.fft(x), "unknown function 'fft_fft'"),
         (lambda x: x.sum(), "AttributeError: 'sum' is no elementwise function of the language"),
         (lambda x: None, "<lambda>() returned NoneType; expected an expression"),
