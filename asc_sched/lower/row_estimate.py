@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import attrs
 
@@ -59,6 +60,21 @@ class RowEstimate:
         if key not in self._estimates:
             self._estimates[key] = tile.estimate(self)
         return self._estimates[key].split_us(seen, split, tile.setup + groups * tile.prepare)
+
+    @property
+    def resident(self) -> bool:
+        """Whether everything that the launch touches stays in L2 from one launch to the next."""
+        geometry, sizes = self.rows.subject.geometry, self.rows.subject.itemsizes
+        written = geometry.total_length * sum(sizes[geometry.input_count :])
+        return self.l2 == "hot" and self.read_bytes + written <= self.target.l2_bytes
+
+    @cached_property
+    def read_bytes(self) -> int:
+        """The bytes of all inputs, broadcast ones as they lie."""
+        geometry, sizes = self.rows.subject.geometry, self.rows.subject.itemsizes
+        strides = geometry.strides[: geometry.input_count]
+        lengths = (math.prod(n for n, s in zip(geometry.sizes, own, strict=True) if s) for own in strides)
+        return sum(n * size for n, size in zip(lengths, sizes, strict=False))
 
     def _tile(self, form: Form, variant: Schedule, tile_rows: int) -> _Tile | None:
         key = (form, variant, tile_rows)
@@ -121,12 +137,7 @@ class _Tile:
             view_ops=self.view_ops, temps=0, has_pairs=False,
             vector_cycles=lambda _, __, part: self.vector * part / length, longest_tile=lambda _, __: length,
         )  # fmt: skip
-        geometry = subject.geometry
-        read = sum(
-            math.prod(n for n, s in zip(geometry.sizes, geometry.strides[i], strict=True) if s) * subject.itemsizes[i]
-            for i in range(geometry.input_count)
-        )
-        return Estimate(work, geometry.total_length, of.target, of.l2, read_bytes=read)
+        return Estimate(work, subject.geometry.total_length, of.target, of.l2, read_bytes=of.read_bytes)
 
     def _size(self, itemsizes: tuple[int, ...], arg: int) -> float:
         access = self.form.accesses[arg]

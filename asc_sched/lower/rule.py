@@ -11,6 +11,8 @@ from asc_sched.lang.infer import TypedGraph
 from asc_sched.lower.allocate import Allocation, Kind
 from asc_sched.lower.form import Form, Misfit, Reach
 from asc_sched.lower.layout import Layout
+from asc_sched.lower.row_rule import weighed_rows
+from asc_sched.lower.rows import Rows
 from asc_sched.lower.spaces import CannotSpreadError, TileProgram
 from asc_sched.lower.tiles import (
     ANY_SIZE,
@@ -39,12 +41,16 @@ def schedule_by_rule(subject: Subject) -> Schedule | tuple[Misfit, ...]:
         return form
     try:
         buffers = buffers_for(subject, form)
-        if form.is_flat:
+        weighed = None
+        sized = not subject.any_size and subject.geometry.total_length > 0
+        if sized and (not form.is_flat or buffers.program.once):
+            weighed = weighed_rows(Rows(subject))
+        if weighed is None and form.is_flat:
             lowered = Lowered(subject.typed, buffers.program, buffers.allocation, _moved(subject, form))
             return default_schedule(
                 lowered, None if subject.any_size else subject.geometry.total_length, subject.target
             )
-        return _settled(subject, _row_schedule(subject, buffers))
+        return _settled(subject, weighed or _row_schedule(subject, buffers))
     except CannotSpreadError as error:
         return (Misfit(subject.tensors.index(error.name), expand=True),)
 
@@ -149,9 +155,7 @@ def _one_row_is_right(subject: Subject, buffers: Buffers, schedule: Schedule) ->
     form = buffers.form
     enough = form.row_count * math.prod(form.outer) >= (schedule.core_num or 1)
     layout = layout_of(subject, buffers, schedule)
-    return (
-        enough and form.width <= 2 * (schedule.tile_length or 0) and layout.total_bytes(1) <= subject.target.ub_bytes
-    )
+    return enough and form.width <= 2 * (schedule.tile_length or 0) and layout.total_bytes(1) <= subject.target.ub_bytes
 
 
 def _whole_rows(subject: Subject, buffers: Buffers, schedule: Schedule) -> Schedule:

@@ -12,8 +12,8 @@ from asc_sched.target import Target
 from asc_sched.tiling.estimate import Estimate, Split, Work
 
 # Core counts that are weighed, first and then around the best; the target's own is the last.
-_CORES = (1, 2, 4, 8, 12, 16, 24, 32, 40)
-_BETWEEN = (3, 6, 10, 14, 20, 28, 36, 44)
+CORES = (1, 2, 4, 8, 12, 16, 24, 32, 40)
+BETWEEN = (3, 6, 10, 14, 20, 28, 36, 44)
 # A core's block is cut into the fewest tiles that fit, or into some more.
 _MORE_TILES = (1, 2, 3, 4, 6, 8)
 MIN_COPY_BYTES = 4096
@@ -69,10 +69,10 @@ class _Rule:
     def best(self) -> Schedule:
         """The best cores and tiles by the estimate."""
         limit = min(self.target.vector_cores, self.target.max_block_dim)
-        found = self._weigh([*(c for c in _CORES if c < limit), limit])
+        found = self._weigh([*(c for c in CORES if c < limit), limit])
         middle = min(found, key=lambda s: (found[s], s.sort_key)).core_num or 1
-        fewer = max((c for c in _BETWEEN if c < middle), default=1)
-        more = min((c for c in _BETWEEN if middle < c < limit), default=1)
+        fewer = max((c for c in BETWEEN if c < middle), default=1)
+        more = min((c for c in BETWEEN if middle < c < limit), default=1)
         found |= self._weigh([fewer, more])
         return min(found, key=lambda s: (found[s], s.sort_key))
 
