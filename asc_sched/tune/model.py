@@ -206,6 +206,7 @@ class _Rows:
         shapes = [*task.shapes.inputs, *[task.shapes.output] * len(task.typed.output_dtypes)]
         self.sizes = [math.prod(s) * n for s, n in zip(shapes, self.subject.itemsizes, strict=True)]
         self.best = math.inf
+        self._exact: dict[Schedule, Timing | None] = {}
 
     @cached_property
     def estimate(self) -> RowEstimate:
@@ -226,18 +227,23 @@ class _Rows:
         sketch = RowSketch(self.subject, tiles)
         few, more, near = (_FEW, _MORE, _NEAR) if sketch.form.group_count > 1 else (_ONE, _ALL, _CLOSE)
         found = self._task_us(sketch, few)
-        if found <= self.best * near and sketch.kind_count > few:
+        if found <= self.best * near and sketch.blocks.kind_count > few:
             found = self._task_us(sketch, more)
         self.best = min(self.best, found)
         return found
 
     def exact(self, schedule: Schedule) -> Timing | None:
         """The time by the sketch if its cores are of too many kinds to follow each."""
+        if schedule not in self._exact:
+            self._exact[schedule] = self._by_sketch(schedule)
+        return self._exact[schedule]
+
+    def _by_sketch(self, schedule: Schedule) -> Timing | None:
         tiles = tiles_for(self.subject, schedule)
         if isinstance(tiles, tuple):
             return None
         sketch = RowSketch(self.subject, tiles)
-        if sketch.kind_count <= _FEW or sketch.form.group_count == 1:
+        if sketch.blocks.kind_count <= _FEW or sketch.form.group_count == 1:
             return None
         task = self.task
         return time_outlines(

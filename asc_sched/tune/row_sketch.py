@@ -24,6 +24,7 @@ from asc_sched.sim.stream import Compute, Copy, GmSpan, Init, Loc, Pipe, QueueOp
 from asc_sched.target.instructions import CARRIER_BITS
 from asc_sched.tiling.estimate import COPY_OPS, PACKED_OPS
 from asc_sched.tiling.rows import RowTiling
+from asc_sched.tune.row_blocks import Block, Blocks
 
 _LOC = Loc("", 0)
 # Scalar operations as pyasc's passes leave them: before the first tile where all blocks are alike and where they
@@ -33,20 +34,6 @@ _ALIKE_OPS, _UNLIKE_OPS, _GROUP_OPS, _TILE_OPS, _SINGLE_OPS, _LENGTH_OPS, _NUMBE
 
 # Loops around a record: a variable, and by how many rows it moves on with each step.
 Loops = tuple[tuple[Var, int], ...]
-
-
-@attrs.frozen
-class Block:
-    """What a core does: rows of its first group if that is begun elsewhere, whole groups, rows of its last one."""
-
-    start: int
-    head: int
-    whole: int
-    tail: int
-
-    @property
-    def groups(self) -> int:
-        return self.whole + bool(self.head) + bool(self.tail)
 
 
 class RowSketch:
@@ -59,6 +46,7 @@ class RowSketch:
         self.subject = subject
         self.split = tiles.tiling.rows if isinstance(tiles.tiling, RowTiling) else tiles.tiling
         self.row_count = tiles.tiling.row_count if isinstance(tiles.tiling, RowTiling) else tiles.tiling.total_length
+        self.blocks = Blocks(self.form, self.split, self.row_count, tiles.tile_rows)
         self.layout = tiles.layout
         self.program = tiles.buffers.program
         self.allocation = tiles.layout.allocation
@@ -72,83 +60,28 @@ class RowSketch:
         self.arg = {slot: number[self.allocation.slots[slot].name] for slot in (*self.ins, *self.once, *self.outs)}
         self.bypass = tiles.schedule.l2_cache == "bypass"
         self.turn = 0
+        self._known: dict[tuple[int, tuple[int, int] | None, int], tuple[Record, ...]] = {}
         self.numbers = len(subject.typed.input_dtypes) - len(self.ins) - len(self.once)
 
     # -- cores ----------------------------------------------------------------------------------------------------
-    def blocks(self) -> list[Block]:
-        """Every core's part."""
-        found = []
-        for core in range(self.split.core_num):
-            start, length = self.split.block(core)
-            stop, rows = start + length, self.row_count
-            if start // rows == (stop - 1) // rows and length < rows:
-                found.append(Block(start, length, 0, 0))
-                continue
-            head, tail = -start % rows, stop % rows
-            found.append(Block(start, head, (length - head - tail) // rows, tail))
-        return found
-
     def groups(self) -> tuple[CoreGroup, ...]:
         """All cores; those that do the same side by side are one group."""
-        blocks = self.blocks()
-        groups, first = [], 0
-        for core in range(1, len(blocks) + 1):
-            if core == len(blocks) or self._key(blocks[core]) != self._key(blocks[first]):
-                groups.append(self.group(first, core - first, blocks))
-                first = core
-        return tuple(groups)
-
-    @cached_property
-    def kind_count(self) -> int:
-        """How many kinds of cores there are that do exactly the same."""
-        return len({self._key(block) for block in self.blocks()})
+        return tuple(self.group(first, count) for first, count in self.blocks.runs())
 
     def kinds(self, most: int) -> tuple[CoreGroup, ...]:
-        """All cores in at most `most` groups: of those that do the same, or where these are too many, of those with as
-        many tiles and groups of rows, ending alike or not, each as its busiest one."""
-        blocks = self.blocks()
-        keys: tuple[Callable[[Block], tuple[int, ...]], ...] = (
-            self._key,
-            lambda b: (self._tiles_of(b), b.groups, self._ends(b)[1]),
-            lambda b: (self._tiles_of(b), b.groups),
-        )
-        for key in keys:
-            found: dict[tuple[int, ...], list[int]] = {}
-            for core, block in enumerate(blocks):
-                found.setdefault(key(block), []).append(core)
-            if len(found) <= most:
-                break
-        kinds = sorted(found, reverse=True)
-        for kind in kinds[most:]:
-            found[kinds[0]] += found[kind]
-        return tuple(self._as_one(found[kind], blocks) for kind in kinds[:most])
+        """All cores in at most `most` groups, those of a kind as if each did what its busiest one does."""
+        return tuple(self._as_one(cores) for cores in self.blocks.kinds(most))
 
-    def _ends(self, block: Block) -> tuple[int, int]:
-        """Rows of a core's first and last tile, which nothing overlaps."""
-        tile, rows = self.tiles.tile_rows, self.row_count
-        first, last = block.head or (rows if block.whole else block.tail), block.tail or (rows if block.whole else 0)
-        last = last or block.head
-        return min(first, tile), (last - 1) % tile + 1
+    def _as_one(self, cores: Sequence[int]) -> CoreGroup:
+        core, every = self.blocks.busiest(cores), self.blocks.every
+        pitch = every[core + 1].start - every[core].start if core + 1 < len(every) else 0
+        return attrs.evolve(self.group(core, 1, pitch), cores=len(cores))
 
-    def _as_one(self, cores: Sequence[int], blocks: Sequence[Block]) -> CoreGroup:
-        """The busiest of some cores for all of them."""
-        core = max(cores, key=lambda c: (self._tiles_of(blocks[c]), blocks[c].groups, sum(self._ends(blocks[c])), -c))
-        pitch = blocks[core + 1].start - blocks[core].start if core + 1 < len(blocks) else 0
-        return attrs.evolve(self.group(core, 1, blocks, pitch), cores=len(cores))
-
-    def _key(self, block: Block) -> tuple[int, ...]:
-        column = block.start // self.row_count % self.form.column_count if self.form.cut else 0
-        return (block.head, block.whole, block.tail, column)
-
-    def _tiles_of(self, block: Block) -> int:
-        tile = self.tiles.tile_rows
-        return -(-block.head // tile) + block.whole * -(-self.row_count // tile) + -(-block.tail // tile)
-
-    def group(self, first: int, count: int, blocks: Sequence[Block], pitch: int = 0) -> CoreGroup:
+    def group(self, first: int, count: int, pitch: int = 0) -> CoreGroup:
         """The cores from `first` on, which do the same; `pitch`: rows from one to the next."""
-        block = blocks[first]
+        block = self.blocks.every[first]
         if count > 1:
-            pitch = blocks[first + 1].start - block.start
+            pitch = self.blocks.every[first + 1].start - block.start
         var = Var("core", (), 0, max(count - 1, 1))
         core: Loops = ((var, pitch),) if pitch else ()
         self.turn = 0
@@ -161,7 +94,7 @@ class RowSketch:
         kinds = ["global_buffer"] * tensors + ["hint"] * hints + ["tpipe"] + ["init_buffer"] * buffers
         yield from (Init(kind, _LOC) for kind in [*kinds, "get_block_idx"])
         yield ScalarWork((_ALIKE_OPS if self._alike else _UNLIKE_OPS) + _NUMBER_OPS * self.numbers, _LOC)
-        yield from self._steps(self.program.setup, None, 0)
+        yield from self._instructions(self.program.setup, None, 0)
 
     @cached_property
     def _alike(self) -> bool:
@@ -270,7 +203,7 @@ class RowSketch:
                 yield self._copy(Pipe.MTE2, slot, start, 1, columns, 0, loops)
             yield QueueOp("enque", self.once_queue, "VECIN", 0, _LOC)
             yield QueueOp("deque", self.once_queue, "VECIN", 0, _LOC)
-        yield from self._steps(self.program.prologue, None, 0)
+        yield from self._instructions(self.program.prologue, None, 0)
         if self.once and not self._held:
             yield QueueOp("free", self.once_queue, "VECIN", 0, _LOC)
 
@@ -322,7 +255,7 @@ class RowSketch:
         outs = range(self.first_out, self.first_out + self.out_queues)
         yield from (QueueOp("deque", q, "VECIN", turn, _LOC) for q in range(self.in_queues))
         yield from (QueueOp("alloc", q, "VECOUT", turn, _LOC) for q in outs)
-        yield from self._steps(self.program.body, (rows, columns), turn)
+        yield from self._instructions(self.program.body, (rows, columns), turn)
         yield from (QueueOp("enque", q, "VECOUT", turn, _LOC) for q in outs)
         yield from (QueueOp("free", q, "VECIN", turn, _LOC) for q in range(self.in_queues))
 
@@ -379,8 +312,14 @@ class RowSketch:
         return rows, form.width * size, (access.row_stride - form.width) * size
 
     # -- instructions ---------------------------------------------------------------------------------------------
-    def _steps(self, steps: Sequence[AnyStep], tile: tuple[int, int] | None, turn: int) -> Iterator[Record]:
+    def _instructions(self, steps: tuple[AnyStep, ...], tile: tuple[int, int] | None, turn: int) -> tuple[Record, ...]:
         """The instructions of a phase, after the scalar operations that set up its views and counts."""
+        key = (id(steps), tile, turn)
+        if key not in self._known:
+            self._known[key] = tuple(self._steps(steps, tile, turn))
+        return self._known[key]
+
+    def _steps(self, steps: Sequence[AnyStep], tile: tuple[int, int] | None, turn: int) -> Iterator[Record]:
         ops = view_ops_of(steps, self.program, self.allocation)
         if tile is not None and self.in_queues < len(self.ins):
             ops += len(self.ins) * PACKED_OPS
