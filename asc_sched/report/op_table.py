@@ -107,7 +107,7 @@ A cell gives the V-pipe cycles per 64 elements at full throughput (start-up and 
 - a number alone: computed in the types that the kernel loads and stores;
 - a number and names: an exact detour through registers of these types: `f32`, `f16`, `i32`, `i16`, `i64`, and `bits`,
   one bit per element;
-- *refused*: the chip can't, the reasons are below;
+- *refused*: the chip can't; the reasons are below, if there are any;
 - nothing: torch has no such function of that dtype.
 
 Values are within the bounds of [precision.md](precision.md). Copies feed a core some 20 bytes per cycle, so two tensors
@@ -149,6 +149,8 @@ def _family_text(family: str, names: list[str], refused: dict[str, list[str]]) -
 
 def _refused_text(refused: dict[str, list[str]]) -> str:
     lines = ["## Refused", ""]
+    if not refused:
+        lines.append("Nothing: every op that torch has on one of these dtypes is here.")
     lines += [f"- {', '.join(where)}: `DtypeError`, \"{why}\"" for why, where in refused.items()]
     return "\n".join(lines) + "\n"
 

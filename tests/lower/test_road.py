@@ -43,7 +43,8 @@ def rows_by_case() -> dict[tuple[str, str, str], frozenset[tuple[str, ...]]]:
 # Few ops that use every row of the instruction table between them; the first test keeps that true.
 COVER = (
     ("logaddexp2", "int64"), ("pow", "int8"), ("isclose", "uint8"), ("fake_quantize", "bfloat16"),
-    ("heaviside", "bool"), ("pow", "float32"), ("logical_xor", "bool"), ("bitwise_xor", "int8"),
+    ("heaviside", "bool"), ("heaviside", "int32"), ("maximum", "float16"), ("pow", "float32"), ("logical_xor", "bool"),
+    ("bitwise_xor", "int8"),
     ("bitwise_xor", "uint8"), ("copysign", "float16"), ("sign", "int16"),
     ("bitwise_xor", "int16"), ("bitwise_xor", "int32"), ("bitwise_and", "int64"),
     ("mse_loss_backward", "int32"), ("add", "int16"), ("add", "float16"), ("sub", "float16"), ("div", "float16"),

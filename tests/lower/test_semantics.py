@@ -173,8 +173,6 @@ def test_integer_division_and_powers_are_exact(text: str, dtype: str) -> None:
     if "y" in text:
         keep = (y != 0) & ~((y == -1) & (x == torch.iinfo(x.dtype).min))  # torch raises, or traps
         if "**" in text:
-            if dtype == "int64":
-                pytest.skip("refused")
             keep = y >= 0 if dtype == "uint8" else (y >= 0) | (x != 0)
         x, y = x[keep], y[keep]
     even = len(x) // 2 * 2
@@ -182,6 +180,31 @@ def test_integer_division_and_powers_are_exact(text: str, dtype: str) -> None:
     ((found, expected),) = run_both(declared, *(x[:even], y[:even])[: len(declared.inputs)])
     wrong = (found != expected).nonzero().flatten()
     assert not len(wrong), (x[wrong[0]], y[wrong[0]], found[wrong[0]], expected[wrong[0]])
+
+
+def test_powers_and_divisors_of_int64_are_exact() -> None:
+    base = torch.tensor([1, -7, 2**62, -(2**63), 0, 5, -1, 3, 10**9 + 7, 2**32 + 1])
+    exponent = torch.tensor([0, 1, 2, 3, 7, 31, 32, 40, 63, 64, 2**62, 2**63 - 1, -1, -2, -(2**63)])
+    x, y = (t.reshape(-1) for t in torch.meshgrid(base, exponent, indexing="ij"))
+    keep = (y >= 0) | (x != 0)
+    ((found, expected),) = run_both(op("z = x ** y"), x[keep], y[keep])
+    assert torch.equal(found, expected)
+    fibonacci = [1, 2]
+    while fibonacci[-1] < 2**62:
+        fibonacci.append(fibonacci[-1] + fibonacci[-2])
+    numbers = torch.tensor([*fibonacci[::3], 0, 2**62, -(2**62), 3 * 2**60, 2**63 - 1, -6, 2**40 * 9, 2**31, 2**32, 1])
+    x, y = (t.reshape(-1) for t in torch.meshgrid(numbers, numbers, indexing="ij"))
+    ((found, expected),) = run_both(op("z = gcd(x, y)"), x, y)
+    assert torch.equal(found, expected)
+    for name in ("pow", "gcd"):
+        x, y = torch.randint(-50, 50, (70,)), torch.randint(1, 20, (70,))
+        assert torch.equal(ops.get(name)(x, y), getattr(torch, name)(x, y)), "the compiled kernel"
+
+
+def test_bools_to_literal_powers() -> None:
+    x = torch.tensor([True, False, True])
+    for exponent in (True, False):
+        assert torch.equal(op(f"z = x ** {exponent}")(x), x**exponent)
 
 
 # -- casts -----------------------------------------------------------------------------------------------------------

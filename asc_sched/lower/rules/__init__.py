@@ -67,10 +67,5 @@ def find_rule(fn: str, dtype: DType, result: DType) -> Rule:
     raise DtypeError(f"{fn} on {dtype} is not supported")
 
 
-def refuse(fn: str, dtype: DType, why: str) -> DtypeError:
-    """The error for what the chip can't do."""
-    return DtypeError(f"{fn} on {dtype} isn't supported: {why}")
-
-
 for _family in FAMILIES:
     import_module(f"{__name__}.{_family}")

@@ -1,4 +1,4 @@
-"""int64, exactly, on two int32 words (`lower/wide.py`). What isn't here is refused by name."""
+"""int64, exactly, on two int32 words (`lower/wide.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from asc_sched.lower import wide
 from asc_sched.lower.convert import convert, filled
 from asc_sched.lower.registers import Reg, fill, select
-from asc_sched.lower.rules import refuse, rule
+from asc_sched.lower.rules import rule
 from asc_sched.lower.rules.division import is_negative
 from asc_sched.lower.wide import Words
 
@@ -182,7 +182,7 @@ def _by_power_of_two(call: Call, bits: int) -> Reg:
 def _power(call: Call) -> Reg:
     exponent = call.constant(1)
     if exponent is None:
-        raise refuse("pow", call.dtype, "a tensor of exponents would take 63 multiplications of int64; cast to int32")
+        return call.join(_tensor_power(call.words(0), call.words(1)))
     n = int(exponent)
     if n == 0:
         return wide.fill64(call.build, 1)
@@ -194,3 +194,61 @@ def _power(call: Call) -> Reg:
         factor = wide.multiply(factor, factor) if n else factor
     assert result is not None
     return call.join(result)
+
+
+def _tensor_power(x: Words, n: Words) -> Words:
+    """Square and multiply, one step per bit; a negative exponent leaves 1, -1, or 0 (1 / x toward zero)."""
+    result, factor = wide.extend(x.low.like(1)), x
+    for bit in range(63):
+        word = n.low if bit < 32 else n.high
+        place = bit % 32
+        odd = convert(word & (1 << place if place < 31 else -(2**31)), "mask")
+        result = _choose(odd, wide.multiply(result, factor), result)
+        factor = wide.multiply(factor, factor) if bit < 62 else factor
+    unit = (x.low.equals(1) & x.high.equals(0)) | (x.low.equals(-1) & x.high.equals(-1))
+    return _choose(is_negative(n.high) & ~unit, wide.extend(x.low.like(0)), result)
+
+
+# -- greatest common divisor -----------------------------------------------------------------------------------------
+@rule("gcd", "int64")
+def _gcd(call: Call) -> Reg:
+    """Stein's algorithm: halving and subtracting, for a division takes 600 cycles. Magnitudes are unsigned."""
+    a, b = _magnitude(call.words(0)), _magnitude(call.words(1))
+    zero = a.low.equals(0) & a.high.equals(0)
+    a, b = _choose(zero, b, a), _choose(zero, a, b)
+    twos = a.low.like(0)
+    for bits in _HALVINGS:  # common ones are put back at the end
+        even = _divisible(Words(a.low | b.low, a.high | b.high), bits)
+        a, b = _choose(even, _shift_unsigned(a, bits), a), _choose(even, _shift_unsigned(b, bits), b)
+        twos = twos + select(even, bits, 0, "int32")
+    for bits in _HALVINGS:
+        a = _choose(_divisible(a, bits), _shift_unsigned(a, bits), a)
+    # Now a is odd and stays so. Each step takes a bit off one of them, until b is 0.
+    for _ in range(127):
+        odd = convert(b.low & 1, "mask")
+        less = odd & wide.compare_unsigned(b, a)
+        gap = _choose(less, wide.subtract(a, b), wide.subtract(b, a))
+        a, b = _choose(less, b, a), _shift_unsigned(_choose(odd, gap, b), 1)
+    for bits in _HALVINGS:
+        a = _choose(convert(twos & bits, "mask"), wide.shift_left(a, bits), a)
+    return call.join(a)
+
+
+_HALVINGS = (32, 16, 8, 4, 2, 1)
+
+
+def _magnitude(x: Words) -> Words:
+    return _choose(is_negative(x.high), wide.subtract(wide.extend(x.low.like(0)), x), x)
+
+
+def _divisible(x: Words, bits: int) -> Reg:
+    """Whether the lowest so many bits are 0."""
+    return x.low.equals(0) if bits == 32 else (x.low & ((1 << bits) - 1)).equals(0)
+
+
+def _shift_unsigned(x: Words, bits: int) -> Words:
+    """To the right, with zeros from the left."""
+    if bits == 32:
+        return Words(x.high, x.high.like(0))
+    low = x.low.shift_right_logical(bits) | (x.high << (32 - bits))
+    return Words(low, x.high.shift_right_logical(bits))

@@ -148,6 +148,13 @@ def _exp_product(y: Reg, infinite_log: Reg, high: Reg, low: Reg) -> Reg:
     return (correction + 1.0) * e
 
 
+@rule("pow", "bool")
+def _pow_bool(call: Call) -> Reg:
+    """torch has literal exponents only."""
+    x = call.reg(0)
+    return x if call.constant(1) else fill(x.build, x.carrier, 1)
+
+
 # -- integers ------------------------------------------------------------------------------------------------------
 @rule("pow", "int")
 def _pow_int(call: Call) -> Reg:
