@@ -43,6 +43,11 @@ def test_extremes_are_nan_where_an_operand_is(dtype: torch.dtype) -> None:
     assert same(value("z = fmax(x, y)", X, Y, dtype=dtype), [0, 0, -1, 0, 1, 2, 0, 5])
 
 
+def test_an_integer_and_a_bound_that_isnt_one_are_floats() -> None:
+    found = value("z = clamp_min(x, 0.5)", [-3, 0, 1, 2], dtype=torch.int32)
+    assert same(found, [0.5, 0.5, 1, 2]) and found.dtype is torch.float32
+
+
 def test_extremes_with_a_runtime_bound_that_is_nan() -> None:
     assert same(value("z = maximum(x, low)", [1.0, -1.0], low=NAN), [NAN, NAN])
 
@@ -268,9 +273,11 @@ def test_result_dtypes_are_torchs() -> None:
 
 def test_a_0d_operand_is_rounded_to_the_tensors_dtype_first() -> None:
     x = torch.tensor([[0, 0, 0.1], [-0.2, 1, -1]], dtype=torch.bfloat16)
-    (found,) = op("z = x + y").reference(x, torch.tensor(-0.1))
     expected = [[-0.10009765625, -0.10009765625, 0], [-0.30078125, 0.8984375, -1.1015625]]
-    assert found.tolist() == expected and found.dtype is torch.bfloat16
+    declared, y = op("z = x + y"), torch.tensor(-0.1)
+    for found in (*declared.reference(x, y), declared(x, y)):
+        assert isinstance(found, torch.Tensor)
+        assert found.tolist() == expected and found.dtype is torch.bfloat16
 
 
 # What torch rounds to the 16-bit operands' dtype first, and what it doesn't: 0-d factors and divisors on the right.
@@ -384,6 +391,21 @@ def test_arithmetic_of_scalars_alone_takes_no_vector_instructions() -> None:
         check_op(declared, [torch.linspace(-3, 3, 64)], alpha=alpha, beta=beta)
     ((found, expected),) = run_both(declared, torch.linspace(-3, 3, 64), alpha=0.3, beta=0.9)
     assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [("float32", {1.5: 1.5, 65504: 65504, -42: -42, 0.1: 0.10000000149011612}),
+     ("float16", {1.5: 1.5, 65504: 65504, -42: -42, 0.1: 0.0999755859375}),
+     ("bfloat16", {1.5: 1.5, 65504: 65536, -42: -42, 0.1: 0.10009765625})],
+)  # fmt: skip
+def test_a_scalar_arrives_in_the_kernel_rounded_to_the_dtype_it_is_declared_with(
+    dtype: str, values: dict[float, float]
+) -> None:
+    declared = op("z = x * alpha", scalars={"alpha": dtype})
+    for alpha, expected in values.items():
+        result = declared(torch.ones(33), alpha=alpha)
+        assert isinstance(result, torch.Tensor) and result.tolist() == [expected] * 33
 
 
 def test_scalars_alone_may_be_an_output() -> None:
