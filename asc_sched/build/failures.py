@@ -33,10 +33,10 @@ def crash(entry: str, source: str | None, died: WorkerDied) -> WorkerCrashError:
     )
 
 
-def timeout(entry: str, time_limit_s: float) -> WorkerCrashError:
+def timeout(entry: str, time_limit_s: float, doing: str = "lower") -> WorkerCrashError:
     """The error for a kernel that took too long; the worker has been killed."""
     return WorkerCrashError(
-        f"kernel {entry!r} did not lower within {time_limit_s:g} s and the lowering worker was stopped; "
+        f"kernel {entry!r} did not {doing} within {time_limit_s:g} s and its worker was stopped; "
         "raise the limit with ASC_SCHED_LOWER_TIMEOUT (seconds) if the kernel is that large"
     )
 

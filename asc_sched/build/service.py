@@ -49,10 +49,13 @@ class Station:
         answer = self.ask(request.message(), request.entry, request.source, limit)
         return result_of(answer, request.entry, request.pseudo_file, request.source)
 
-    def ask(self, message: dict[str, Any], entry: str, source: str | None, limit: float) -> dict[str, Any]:
+    def ask(
+        self, message: dict[str, Any], entry: str, source: str | None, limit: float, doing: str = "lower"
+    ) -> dict[str, Any]:
         """The worker's answer to any message about kernel `entry` (its `source`, where known, tells more of a crash).
 
-        `limit` in seconds. Raises `WorkerCrashError`, `BackendError`, `Stopped`.
+        `limit` in seconds; `doing` is what takes the time, for the message. Raises `WorkerCrashError`, `BackendError`,
+        `Stopped`.
         """
         for attempt in (0, 1):
             worker = self._ready_worker()
@@ -60,7 +63,7 @@ class Station:
             try:
                 return worker.request(message, limit)
             except WorkerTimeout:
-                raise failures.timeout(entry, limit) from None
+                raise failures.timeout(entry, limit, doing) from None
             except WorkerDied as died:
                 if self._stopped:
                     raise Stopped from None

@@ -32,8 +32,9 @@ SEARCH = "asc_sched.library.searches:search"
 #: Growth after which a worker is replaced: of one that runs pyasc, which keeps some of every kernel; and of those that
 #: run kernels, which need torch and the kernels' tensors and leak nothing.
 _GROWTH_KIB = {PRODUCE: MAX_GROWTH_KIB, VERIFY: 1 << 40, SEARCH: 1 << 40}
-#: By how much longer than a kernel a job may take.
-_PATIENCE = {SEARCH: 10}
+#: By how much longer than a kernel's lowering a job may take.
+_PATIENCE = {SEARCH: 10, VERIFY: 10}
+_DOING = {PRODUCE: "be built", VERIFY: "be checked", SEARCH: "end"}
 
 
 class _Stations:
@@ -101,7 +102,8 @@ def run_job(function: str, name: str, job: str) -> dict[str, Any]:
     try:
         with stations.take(function) as station:
             limit = default_time_limit_s() * _PATIENCE.get(function, 1)
-            answer = station.ask({"call": function, "argument": {"job": job}}, name, None, limit)
+            message = {"call": function, "argument": {"job": job}}
+            answer = station.ask(message, name, None, limit, _DOING[function])
         if not answer["ok"]:
             raise failures.refusal(name, f"{name}.py", None, answer)
     except CompileError as error:

@@ -22,8 +22,9 @@ from asc_sched.library.graphs import graph_from_json
 if TYPE_CHECKING:
     import torch
 
-#: Elements that are compared at a time: references of large kernels would else take several times their memory.
-CHUNK = 1 << 20
+#: Inputs repeat after so many elements, a prime, so that no tile or block begins where another did. What a kernel
+#: computes for the first ones is compared with torch; for the others it must give the same bits again.
+PERIOD = 1_000_003
 
 
 def verify(argument: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,12 +88,15 @@ def _random(dtype: DType, total_length: int, index: int) -> np.ndarray[Any, Any]
     """Reproducible values: normal numbers, small integers, coin flips. Integers after the first input are above 0: they
     may be divisors, exponents or shifts."""
     generator = np.random.default_rng([index, total_length])
+    length = min(total_length, PERIOD)
     if dtype.is_float:
-        return generator.standard_normal(total_length, dtype=np.float32).astype(dtype.numpy)
-    if dtype.name == "bool":
-        return generator.integers(0, 2, total_length).astype(bool)
-    low, high = (1, 8) if index else (0 if dtype.name == "uint8" else -100, 101)
-    return generator.integers(low, high, total_length).astype(dtype.numpy)
+        values = generator.standard_normal(length, dtype=np.float32).astype(dtype.numpy)
+    elif dtype.name == "bool":
+        values = generator.integers(0, 2, length).astype(bool)
+    else:
+        low, high = (1, 8) if index else (0 if dtype.name == "uint8" else -100, 101)
+        values = generator.integers(low, high, length).astype(dtype.numpy)
+    return np.resize(values, total_length)
 
 
 def _scalars(typed: TypedGraph) -> dict[str, Constant]:
@@ -137,14 +141,19 @@ def _compare(
     from asc_sched.lang.reference import evaluate
     from asc_sched.run.check import allowances, compare
 
+    first = slice(0, min(total_length, PERIOD))
+    tensors = {n: _tensor(a[first], typed.input_dtypes[n]) for n, a in inputs.items()}
+    expected, allowed = evaluate(typed, tensors, scalars), allowances(typed, tensors, scalars)
     elements, worst = 0, 0.0
-    for part in _chunks(total_length):
-        tensors = {n: _tensor(a[part], typed.input_dtypes[n]) for n, a in inputs.items()}
-        expected, allowed = evaluate(typed, tensors, scalars), allowances(typed, tensors, scalars)
-        for name, array in outputs.items():
+    for name, array in outputs.items():
+        for part in _periods(total_length):
+            length = part.stop - part.start
+            elements += length
+            if part.start and _same_bits(array[part], array[:length]):
+                continue
             result = _tensor(array[part], typed.output_dtypes[name])
-            found = compare(result, expected[name], _doubled(allowed(name)))
-            elements, worst = elements + found.elements, max(worst, found.max_rel_error)
+            found = compare(result, expected[name][:length], _doubled(allowed(name), length))
+            worst = max(worst, found.max_rel_error)
             if not found.ok:
                 where = f"[{part.start}:{part.stop}] of {total_length}"
                 return elements, worst, (
@@ -154,13 +163,17 @@ def _compare(
     return elements, worst, ""
 
 
-def _doubled(allowed: Callable[[], torch.Tensor] | None) -> Callable[[], torch.Tensor] | None:
+def _doubled(allowed: Callable[[], torch.Tensor] | None, length: int) -> Callable[[], torch.Tensor] | None:
     """Errors that add up in the worst way are rare, but a library's check looks at millions of elements."""
-    return None if allowed is None else lambda: 2 * allowed()
+    return None if allowed is None else lambda: 2 * allowed()[:length]
 
 
-def _chunks(total_length: int) -> Iterator[slice]:
-    return (slice(s, min(s + CHUNK, total_length)) for s in range(0, total_length, CHUNK))
+def _periods(total_length: int) -> Iterator[slice]:
+    return (slice(s, min(s + PERIOD, total_length)) for s in range(0, total_length, PERIOD))
+
+
+def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return bool(np.array_equal(one.view(np.uint8), other.view(np.uint8)))
 
 
 def _tensor(array: np.ndarray[Any, Any], dtype: DType) -> torch.Tensor:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -180,3 +181,24 @@ def test_the_commands_exit_code_tells(checked: Path, copy: Path) -> None:
     assert f"wrong {PLUS}: can't read" in bad.stderr
     nothing = CliRunner().invoke(check_command, [str(copy / "nothing"), "--json"])
     assert (nothing.exit_code, json.loads(nothing.stdout)["error"]) == (2, "LibraryError")
+
+
+def test_results_beyond_the_first_period_are_compared_too() -> None:
+    """Those that repeat the first ones by the bit are right; any others are compared with torch."""
+    from asc_sched import op
+    from asc_sched.lang.dtypes import DTYPES
+    from asc_sched.lang.infer import infer
+    from asc_sched.library.verify import PERIOD, _compare, _random
+
+    length = 2 * PERIOD + 13
+    typed = infer(op("z = x * 3.0").graph, {"x": DTYPES["float32"]})
+    x = _random(DTYPES["float32"], length, 0)
+    assert x[:13].tobytes() == x[-13:].tobytes() and x[0] != x[1]
+    z = x * 3
+    assert _compare(typed, {"x": x}, {"z": z}, {}, length) == (length, 0.0, "")
+    z[-1] = np.nextafter(z[-1], np.float32(np.inf))  # other bits, and right all the same
+    elements, error, wrong = _compare(typed, {"x": x}, {"z": z}, {}, length)
+    assert (elements, wrong) == (length, "") and 0 < error < 1e-6
+    z[-2] += 1
+    wrong = _compare(typed, {"x": x}, {"z": z}, {}, length)[2]
+    assert wrong.startswith(f"1 of the elements [{2 * PERIOD}:{length}] of {length} of z are not torch's")
