@@ -49,7 +49,7 @@ class RowEstimate:
         tile = self._tile(form, variant, tile_rows)
         if tile is None:
             return math.inf
-        groups = max(1, round(block / form.row_count)) if form.group_count > 1 else 1
+        groups = self._groups(form, block)
         shared = min(form.row_count, block)
         even = -(-shared // -(-shared // tile_rows)) if groups > 1 else tile_rows
         used = self.rows.used_cores(form, core_num)
@@ -60,6 +60,14 @@ class RowEstimate:
         if key not in self._estimates:
             self._estimates[key] = tile.estimate(self)
         return self._estimates[key].split_us(seen, split, tile.setup + groups * tile.prepare)
+
+    @staticmethod
+    def _groups(form: Form, block: int) -> int:
+        """The most groups that a core has rows of."""
+        whole, rest = divmod(block, form.row_count)
+        if not rest and whole:
+            return whole
+        return min(whole + (2 if form.row_count % block or whole else 1), form.group_count)
 
     @property
     def resident(self) -> bool:

@@ -3,6 +3,7 @@ of elements."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -16,6 +17,8 @@ from asc_sched.tiling.weigh import BETWEEN, CORES, MIN_COPY_BYTES, WORTH
 
 # A core's rows are cut into the fewest tiles that fit, or into some more.
 _MORE_TILES = (1, 2, 3, 4, 6, 8)
+# So many of the best are tried with bank padding too.
+_PADDED = 6
 # Rows of at least so many bytes may be cut into parts where whole ones fit as well.
 _WIDE_BYTES = 8192
 
@@ -37,6 +40,7 @@ class _Rule:
         self.target = rows.subject.target
         self.estimate = RowEstimate(rows)
         self.widest = max(self.subject.itemsizes)
+        self.has_pairs = any(is_pair(s) for b in rows.programs() for s in b.program.steps)
         self.plain = Schedule(
             pack_inputs=rows.inputs() > 1, l2_cache="normal" if self.estimate.resident else "bypass"
         )  # fmt: skip
@@ -50,7 +54,12 @@ class _Rule:
         fewer = max((c for c in BETWEEN if c < middle), default=1)
         more = min((c for c in BETWEEN if middle < c < limit), default=1)
         found |= self._weigh([fewer, middle, more], _MORE_TILES)
-        return self._padded(self._least(found), found)
+        leaders = sorted(found, key=lambda s: (found[s], s.sort_key))[:_PADDED]
+        best = leaders[0]
+        padded = {s: t for leader in leaders for s, t in self._padded(leader).items()}
+        if padded and padded[self._least(padded)] < (1 - WORTH) * found[best]:
+            best = self._least(padded)
+        return best
 
     @staticmethod
     def _least(found: dict[Schedule, float]) -> Schedule:
@@ -76,9 +85,9 @@ class _Rule:
         if not most:
             return
         fewest = -(-block // most)
-        for times in more:
-            count = -(-block // (fewest * times))
-            if times == 1 or count * form.pitch * self.widest >= MIN_COPY_BYTES:
+        for tiles in dict.fromkeys([fewest, fewest + 1, *(fewest * times for times in more)]):
+            count = -(-block // tiles)
+            if tiles == fewest or count * form.pitch * self.widest >= MIN_COPY_BYTES:
                 length = -(-count * form.pitch // step) * step
                 yield length if length // form.pitch <= most else length - step
 
@@ -92,24 +101,25 @@ class _Rule:
         most, step = self.rows.most_columns(form, variant), self.rows.step
         if not most:
             return
-        fewest = max(-(-form.width // most), 2)
-        spread = [-(-core_num // (form.row_count * form.group_count))] if few else []
-        for count in dict.fromkeys([*(fewest * times for times in more), *(n for n in spread if n > fewest)]):
+        fewest, rows = max(-(-form.width // most), 2), form.row_count * form.group_count
+        alike = core_num // math.gcd(core_num, rows)  # pieces of which all cores get as many
+        even = -(-fewest // alike) * alike
+        for count in dict.fromkeys([*(fewest * times for times in more), even, even + alike]):
             length = -(-form.width // (count * step)) * step
             if length * self.widest >= MIN_COPY_BYTES or count == fewest:
                 yield length
 
-    def _padded(self, schedule: Schedule, found: dict[Schedule, float]) -> Schedule:
-        """The schedule with bank padding, and tiles as short as that needs, if that is worth it."""
-        if not any(is_pair(s) for b in self.rows.programs() for s in b.program.steps):
-            return schedule
+    def _padded(self, schedule: Schedule) -> dict[Schedule, float]:
+        """The schedule with bank padding, and tiles as short as that needs, with the times."""
+        if not self.has_pairs:
+            return {}
         variant = attrs.evolve(self.plain, buffer_num=schedule.buffer_num, bank_pad=True)
-        longest = self.rows.longest(variant)
-        lengths = {schedule.tile_length or 0}
-        if schedule.tile_length and schedule.tile_length > longest:
+        tile, longest = schedule.tile_length or 0, self.rows.longest(variant)
+        lengths = [tile]
+        if tile > longest:
             form = self.rows.form_at(longest)
-            wanted = [] if form is None else [*self._whole(form, variant, schedule.core_num or 1, _MORE_TILES[:2])]
-            lengths = {t for t in wanted if 0 < t <= longest}
-        padded = [attrs.evolve(schedule, bank_pad=True, tile_length=t) for t in sorted(lengths)]
-        best = min(padded, key=self.estimate.task_us, default=schedule)
-        return best if self.estimate.task_us(best) < (1 - WORTH) * found[schedule] else schedule
+            wanted = [] if form is None else self._whole(form, variant, schedule.core_num or 1, _MORE_TILES[:2])
+            lengths = [t for t in wanted if 0 < t <= longest]
+        padded = (attrs.evolve(schedule, bank_pad=True, tile_length=t) for t in lengths)
+        times = {s: self.estimate.task_us(s) for s in padded}
+        return {s: t for s, t in times.items() if t < float("inf")}

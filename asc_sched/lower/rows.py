@@ -52,6 +52,7 @@ class Rows:
         self.step = subject.align.datablock_length
         self._buffers: dict[Form, Buffers | None] = {}
         self._layouts: dict[tuple[Form, Schedule], Layout | None] = {}
+        self._rows: dict[tuple[Form, Schedule], int] = {}
         self._columns: dict[tuple[Form, Schedule], int] = {}
 
     @cached_property
@@ -93,8 +94,11 @@ class Rows:
     # -- how long tiles can be ----------------------------------------------------------------------------------------
     def most_rows(self, form: Form, variant: Schedule) -> int:
         """The most whole rows of a tile that the UB takes."""
-        layout = self.layout(form, variant)
-        return 0 if layout is None else layout.largest_tile(self.subject.target)
+        key = (form, variant)
+        if key not in self._rows:
+            layout = self.layout(form, variant)
+            self._rows[key] = 0 if layout is None else layout.largest_tile(self.subject.target)
+        return self._rows[key]
 
     def most_columns(self, form: Form, variant: Schedule) -> int:
         """The most columns of a tile that is a part of one row; 0 where rows can't be cut."""

@@ -26,7 +26,7 @@ class Block:
 
 
 class Blocks:
-    """The blocks of all cores: `split` deals out the rows of all groups, `row_count` of each; `tile_rows` make a tile."""
+    """The blocks of all cores: `split` deals out the rows of all groups, `row_count` each; `tile_rows` are a tile."""
 
     def __init__(self, form: Form, split: Tiling, row_count: int, tile_rows: int) -> None:
         self.form = form
