@@ -47,6 +47,8 @@ def _check_memory(op: str, name: str, tensor: torch.Tensor) -> None:
         raise ArgumentError(f"{op}: {name} has the layout {tensor.layout}; only strided tensors are taken")
     if tensor.is_complex() or tensor.is_quantized:
         raise ArgumentError(f"{op}: {name} has the dtype {tensor.dtype}, which vector kernels don't have")
+    if tensor.is_neg():  # its memory holds the opposite numbers
+        raise ArgumentError(f"{op}: {name} is a view that torch negates when it reads it; pass {name}.resolve_neg()")
 
 
 def torch_strided() -> Any:

@@ -45,7 +45,7 @@ def form_of(tensors: Sequence[Any], outs: Sequence[Any]) -> tuple[Any, ...] | No
     key: list[Any] = [len(tensors)]
     try:
         for t in (*tensors, *outs):
-            key += (type(t), t.shape, t.stride(), t.dtype, t.device)
+            key += (type(t), t.shape, t.stride(), t.dtype, t.device, t.is_neg())
         hash(result := tuple(key))
     except (AttributeError, RuntimeError, TypeError):
         return None

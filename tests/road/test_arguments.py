@@ -9,6 +9,7 @@ import torch
 from asc_sched import Schedule, op
 from asc_sched.errors import ArgumentError, BackendError, DtypeError, OverlapError, ShapeError
 from asc_sched.kernel import Kernel
+from asc_sched.run.quick import form_of
 from tests.road.tensors import Guarded, numbers, same_bits
 
 ADD = op("z = x + y")
@@ -47,6 +48,10 @@ def test_the_kind_of_tensors_is_checked(kernel: Kernel) -> None:
     )
     assert "x has the layout torch.sparse_coo; only strided tensors are taken" in refused(kernel, x.to_sparse(), x)
     assert "x has the dtype torch.complex64" in refused(kernel, x.to(torch.complex64), x)
+    negated = torch.conj(torch.complex(x, x)).imag
+    assert "x is a view that torch negates when it reads it; pass x.resolve_neg()" in refused(kernel, negated, x)
+    plain = torch.complex(x, x).imag
+    assert plain.stride() == negated.stride() and form_of([negated], []) != form_of([plain], [])
     assert "x is a Tensor on meta without data" in refused(kernel, x.to("meta"), x)
     with pytest.raises(DtypeError, match=r"x is float64, which vector cores don't have; pass x.float\(\)"):
         ADD(x.double(), x.double())
