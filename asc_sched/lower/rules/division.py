@@ -12,6 +12,7 @@ from asc_sched.lower.convert import convert, wrapped
 from asc_sched.lower.registers import Operand, Reg, select, with_sign
 from asc_sched.lower.rules import rule
 from asc_sched.lower.rules.power import exact_product
+from asc_sched.lower.wide import less_unsigned
 
 if TYPE_CHECKING:
     from asc_sched.lower.legalize import Call
@@ -205,22 +206,20 @@ def _any_bit(x: Reg, bits: int) -> Reg:
 
 # -- greatest common divisor -----------------------------------------------------------------------------------------
 # Euclid's algorithm takes the most steps on Fibonacci numbers.
-_EUCLID_STEPS = {"int8": 11, "uint8": 12, "int16": 23, "int32": 46}
+_EUCLID_STEPS = {"int8": 11, "uint8": 12, "int16": 23}
 
 
 @rule("gcd", "int")
 def _gcd(call: Call) -> Reg:
     """Euclid's algorithm for as many steps as the dtype's largest numbers can take."""
     x, y = call.reg(0), call.reg(1)
-    a, b = x.max(-x), y.max(-y)
-    if a.carrier == "int16":  # whole numbers up to 2^24 and their quotients' floors are exact in float32
-        a, b = convert(a, "float32"), convert(b, "float32")
-        a, b = a.abs(), b.abs()  # -32768 has no positive twin in int16
+    # Whole numbers up to 2^24 and their quotients' floors are exact in float32; -32768 has no positive twin in int16.
+    a, b = convert(x, "float32").abs(), convert(y, "float32").abs()
     for _ in range(_EUCLID_STEPS[call.dtype.name]):
-        running = b.differs(0.0) if b.carrier == "float32" else ~b.equals(0)
-        rest = a - (a / b).round("FLOOR") * b if b.carrier == "float32" else _rest_int32(a, b)
+        running = b.differs(0.0)
+        rest = a - (a / b).round("FLOOR") * b
         a, b = select(running, b, a), select(running, rest, 0)
-    return a if a.carrier == "int32" else wrapped(_whole(a), call.dtype)
+    return wrapped(_whole(a), call.dtype)
 
 
 def _whole(x: Reg) -> Reg:
@@ -228,10 +227,34 @@ def _whole(x: Reg) -> Reg:
     return ((x.cast("int32", "TRUNC") << 16) >> 16).cast("int16")
 
 
-def _rest_int32(a: Reg, b: Reg) -> Reg:
-    """a modulo b for 0 <= a, 0 < b, as in `_divide_int32`."""
-    fb = b.cast("float32", "RINT")
-    rest = a - (a.cast("float32", "RINT") / fb).cast("int32", "TRUNC") * b
-    rest = rest - (rest.cast("float32", "RINT") / fb).cast("int32", "FLOOR") * b
-    rest = rest + select(is_negative(rest), b, 0)
-    return rest - select(is_negative(rest - b), 0, b)
+@rule("gcd", "int32")
+def _gcd_int32(call: Call) -> Reg:
+    """Stein's algorithm, by halving and subtracting; Euclid's divisions would cost half as much again."""
+    x, y = call.reg(0), call.reg(1)
+    a, b = x.max(-x), y.max(-y)  # seen as unsigned: -2^31 is its own magnitude
+    zero = a.equals(0)
+    a, b = select(zero, b, a), select(zero, a, b)
+    twos = a.like(0)
+    for bits in _HALVINGS:  # common ones are put back at the end
+        even = _divisible(a | b, bits)
+        a, b = select(even, a.shift_right_logical(bits), a), select(even, b.shift_right_logical(bits), b)
+        twos = twos + select(even, bits, 0, "int32")
+    for bits in _HALVINGS:
+        a = select(_divisible(a, bits), a.shift_right_logical(bits), a)
+    # Now a is odd and stays so. Each step takes a bit off one of them, until b is 0.
+    for _ in range(63):
+        odd = convert(b & 1, "mask")
+        less = odd & less_unsigned(b, a)
+        rest = select(odd, b - a, b)
+        a, b = select(less, b, a), select(less, -rest, rest).shift_right_logical(1)
+    for bits in _HALVINGS:
+        a = select(convert(twos & bits, "mask"), a << bits, a)
+    return a
+
+
+_HALVINGS = (16, 8, 4, 2, 1)
+
+
+def _divisible(x: Reg, bits: int) -> Reg:
+    """Whether the lowest so many bits are 0."""
+    return (x & ((1 << bits) - 1)).equals(0)
