@@ -21,8 +21,11 @@ _COUNT_OPS = 6
 
 @attrs.frozen
 class Call:
-    """One vector instruction: Ascend C's name, operands as (register, type, first element) with the destination first,
-    elements, and the scalar operations before it. `repeats` and `strides` are as in `stream.Compute`."""
+    """One vector instruction, or scalar operations after the last one.
+
+    `name`: Ascend C's (empty for scalar operations alone). `operands`: (register, type, first element) each, the
+    destination first. `ops`: scalar operations before it. `repeats` and `strides` are as in `stream.Compute`.
+    """
 
     name: str
     operands: tuple[tuple[int, str, int], ...]
@@ -76,7 +79,7 @@ class Calls:
         """Cycles of the vector pipe for steps in their first buffers, and the number of instructions."""
         total, number = 0.0, 0
         for step in steps:
-            for call in self.of(step, tile):
+            for call in (c for c in self.of(step, tile) if c.name):
                 spots = tuple(self.address(allocation, where, r, at, 0) for r, _, at in call.operands)
                 types = [dtype for _, dtype, _ in call.operands]
                 total += vector_cycles(

@@ -18,9 +18,12 @@ _GET_OPS, _SET_OPS, _TURN_OPS = 9, 8, 4
 
 @attrs.frozen
 class Part:
-    """One instruction of a spread: Ascend C's name, operands as (0 for the destination or number of the source from 1
-    on, first element), elements, and the scalar operations before it. `repeats` and `strides` are as in
-    `stream.Compute`."""
+    """One instruction of a spread, or scalar operations after the last one.
+
+    `name`: Ascend C's (empty for scalar operations alone). `operands`: (0 for the destination or number of the source
+    from 1 on, first element) each. `ops`: scalar operations before it. `repeats` and `strides` are as in
+    `stream.Compute`.
+    """
 
     name: str
     operands: tuple[tuple[int, int], ...]
@@ -42,6 +45,8 @@ def spread_parts(
     recorder = _Recorder(bits)
     tensors = {name: _Tensor(recorder, i, 0) for i, name in enumerate(("d", *names))}
     exec(text, {"__builtins__": {"range": recorder.turns}, "asc": recorder, "length": length, **tensors})
+    if recorder.ops:
+        recorder.parts.append(Part("", (), 0, recorder.ops))
     return tuple(recorder.parts)
 
 

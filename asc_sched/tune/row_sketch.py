@@ -329,6 +329,8 @@ class RowSketch:
             if ops + call.ops:
                 yield ScalarWork(ops + call.ops, _LOC)
                 ops = 0
+            if not call.name:
+                continue
             spans = [self._span(*operand, call.count, turn) for operand in call.operands]
             yield Compute(call.name, spans[0], tuple(spans[1:]), call.count, _LOC, call.repeats, "", call.strides)
 
