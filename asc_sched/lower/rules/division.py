@@ -139,21 +139,19 @@ def _divide_int32(x: Reg, y: Reg, floor: bool) -> tuple[Reg, Reg]:
     fy = y.cast("float32", "RINT")
     first = (x.cast("float32", "RINT") / fy).cast("int32", "TRUNC")
     rest = x - first * y
-    second = (rest.cast("float32", "RINT") / fy).cast("int32", "FLOOR")
+    second = (rest.cast("float32", "RINT") / fy).cast("int32", "FLOOR" if floor else "TRUNC")
     quotient = first + second
     rest = rest - second * y
-    # Seen with a positive divisor, the rest belongs into [0, |y|).
+    # The floor's rest has the divisor's sign, the truncated quotient's has that of x. Seen with it, the rest belongs
+    # into [0, |y|).
     sign = (y >> 31) | y.like(1)
-    seen = rest * sign
-    below, above = is_negative(seen), ~is_negative(seen - y * sign)
-    quotient = quotient - select(below, 1, 0, "int32") + select(above, 1, 0, "int32")
-    rest = rest + select(below, y, 0) - select(above, y, 0)
-    if not floor:  # the floor is one too low where the rest isn't 0 and the operands' signs differ
-        differ = is_negative(x) ^ is_negative(y)
-        fix = differ & ~rest.equals(0)
-        quotient = quotient + select(fix, 1, 0, "int32")
-        rest = rest - select(fix, y, 0)
-    return quotient, rest
+    own = sign if floor else (x >> 31) | x.like(1)
+    seen = rest * own
+    below = is_negative(seen)
+    above = ~(is_negative(seen - y * sign) | below)  # of -2^31 the difference may overflow
+    one, step = (x.like(1), y) if floor else (sign * own, y * (sign * own))
+    quotient = quotient - select(below, one, 0) + select(above, one, 0)
+    return quotient, rest + select(below, step, 0) - select(above, step, 0)
 
 
 def is_negative(x: Reg) -> Reg:
