@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 
 import pytest
@@ -120,6 +121,17 @@ def test_a_long_chain_uses_the_buffers_of_its_width() -> None:
     chain = "\n".join(["t0 = x", *(f"t{i + 1} = t{i} * 1.0 + {i % 7}" for i in range(1000)), "z = t1000"])
     plan = generate(op(chain), 4096, "float32").plan
     assert plan.ub_bytes_per_element <= 8 and not plan.temps
+
+
+def test_a_thousand_nodes_compile_in_seconds_and_are_right() -> None:
+    steps = [f"t{i + 1} = {'maximum' if i % 3 else 'minimum'}(t{i} * 1.5 + x, {i % 11 - 5})" for i in range(330)]
+    declared = op("\n".join(["t0 = x", *steps, "z = t330"]))
+    assert len(declared.graph.nodes) > 1000
+    start = time.monotonic()
+    kernel = declared.compile(301, "float32")
+    assert time.monotonic() - start < 30, "some 3 s on two cores at 2 GHz"
+    x = torch.linspace(-4, 4, 301)
+    assert torch.equal(kernel(x), declared.reference(x)[0])
 
 
 def test_select_leaves_its_reserve_and_compares_work_on_whole_repeats() -> None:
