@@ -2,10 +2,10 @@
 
     python benchmarks/tuning.py [--only regret|published|share|time] [--jobs 2]
 
-"regret" tunes points from 1 element to 8192 x 8192, prime sizes among them, and compares the chosen schedule's modelled
-time with the best of the whole default space: every schedule of it is timed by its sketch, the five fastest of those
-and the chosen one as compiled kernels. "published" puts a tuned add beside published schedules, all on the same model.
-"share" is the bound's part of the tuned time for every op of the catalogue whose bound is a bandwidth. "time" is what a
+"regret" tunes points from 1 element to 8192 x 8192, prime sizes and broadcasts among them, and compares the chosen
+schedule's modelled time with the best of the whole default space: every schedule of it is timed by its sketch, the five
+fastest of those and the chosen one as compiled kernels. "published" puts a tuned add beside published schedules, all on
+the same model. "share" is the bound's part of the tuned time for every op of the catalogue whose bound is a bandwidth. "time" is what a
 search takes, and a library of 100 ops through the command line. All times of kernels are simulated (model).
 """
 
@@ -48,6 +48,16 @@ OPS: tuple[tuple[str, Any], ...] = (
     ("add", "float16"), ("add", "float32"), ("relu", "bfloat16"), ("gelu", "float16"), ("mul", "int32"),
     ("where", ("bool", "float32", "float32")), ("adamw", "float32"),
 )  # fmt: skip
+BROADCAST: tuple[tuple[str, str, tuple[tuple[int, ...], ...]], ...] = (
+    ("add", "float16", ((8192, 8192), (8192,))),
+    ("mul", "bfloat16", ((4096, 4096), (4096, 1))),
+    ("bias_silu", "float32", ((1021, 1031), (1031,))),
+    ("add", "float32", ((64, 1, 512), (1, 128, 512))),
+    ("add", "int8", ((100003, 30), (30,))),
+    ("add", "float16", ((2000, 3, 640), (640,))),
+    ("add", "float32", ((1 << 22,), ())),
+    ("mul", "float32", ((50000, 64), (50000, 1))),
+)  # fmt: skip
 # Sketches are off by some tenths of a percent: this many of the best by sketch are compiled.
 COMPILED = 5
 LARGE = (8192, 8192)
@@ -76,7 +86,8 @@ class Point:
 
     def __str__(self) -> str:
         dtype = self.dtype if isinstance(self.dtype, str) else ",".join(dict.fromkeys(self.dtype))
-        return f"{self.op} {dtype} {'x'.join(map(str, self.shape))}"
+        shapes = self.shape if self.shape and isinstance(self.shape[0], tuple) else (self.shape,)
+        return f"{self.op} {dtype} {','.join('x'.join(map(str, s)) or '()' for s in shapes)}"
 
 
 # -- regret ---------------------------------------------------------------------------------------------------------
@@ -112,7 +123,7 @@ def regret_at(point: Point) -> Regret:
 
 
 def regret(jobs: int) -> bool:
-    points = [Point(op, dtype, size) for size in SIZES for op, dtype in OPS]
+    points = [Point(op, dtype, size) for size in SIZES for op, dtype in OPS] + [Point(*p) for p in BROADCAST]
     found = list(_side_by_side(regret_at, points, jobs))
     for kind, key in (("chosen by the search", lambda r: r.tuned), ("Schedule.auto", lambda r: r.auto)):
         values = [key(r) for r in found]
@@ -122,7 +133,7 @@ def regret(jobs: int) -> bool:
         )
         for r in sorted(found, key=key, reverse=True)[:5]:
             us = r.tuned_us if kind != "Schedule.auto" else r.auto_us
-            print(f"  {r.point!s:34} {us:9.3f} us, best of {r.space:5} schedules {r.best_us:9.3f} us (+{key(r):.2%})")
+            print(f"  {r.point!s:38} {us:9.3f} us, best of {r.space:5} schedules {r.best_us:9.3f} us (+{key(r):.2%})")
     print("wanted: search within 1 % everywhere; Schedule.auto within 10 % everywhere, 3 % on average")
     autos = [r.auto for r in found]
     return max(r.tuned for r in found) <= 0.01 and max(autos) <= 0.10 and statistics.fmean(autos) <= 0.03
@@ -207,6 +218,7 @@ def share(jobs: int) -> bool:
 # -- time -----------------------------------------------------------------------------------------------------------
 def times(jobs: int) -> bool:
     points = [Point(op, dtype, size) for op, dtype in OPS for size in ((8, 2048), (1048573,), LARGE)]
+    points += [Point(*p) for p in BROADCAST]
     Point("sub", "float32", (64, 64)).tune()  # starts the workers, imports torch
     seconds = []
     for point in points:
