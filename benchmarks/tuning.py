@@ -5,8 +5,9 @@
 "regret" tunes points from 1 element to 8192 x 8192, prime sizes and broadcasts among them, and compares the chosen
 schedule's modelled time with the best of the whole default space: every schedule of it is timed by its sketch, the five
 fastest of those and the chosen one as compiled kernels. "published" puts a tuned add beside published schedules, all on
-the same model. "share" is the bound's part of the tuned time for every op of the catalogue whose bound is a bandwidth. "time" is what a
-search takes, and a library of 100 ops through the command line. All times of kernels are simulated (model).
+the same model. "share" is the bound's part of the tuned time for every op of the catalogue whose bound is a bandwidth.
+"time" is what a search takes, and a library of 100 ops through the command line. All times of kernels are simulated
+(model).
 """
 
 from __future__ import annotations
