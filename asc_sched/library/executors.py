@@ -212,13 +212,10 @@ def _local(jobs: int) -> Iterator[Crew]:
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="asc_sched-library")
     try:
         yield Crew(pool, jobs, local=True)
-    except BaseException:
+    finally:  # after an error also jobs are stopped; else what is still at work only warms up for nothing
         pool.shutdown(wait=False, cancel_futures=True)
         stations.stop()
         pool.shutdown(wait=True)
-        raise
-    pool.shutdown(wait=True)
-    stations.close()
 
 
 _ADDRESS = re.compile(r"dask://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})\Z")

@@ -143,7 +143,7 @@ def _entries(where: str, given: Any, common: Mapping[str, Any]) -> list[OpEntry]
         traced = _declared(where, lambda: declare_op(given))
         return [_entry(traced.name, traced, where, {}, common)]
     if not isinstance(given, Mapping):
-        raise LibraryError(f"{where} is a {type(given).__name__}; an op is a name, an Op, or a table with an expr")
+        raise LibraryError(f"{where}={given!r} is no op; an op is a name, an Op, or a table with an expr")
     for field in given:
         if field not in _OP_FIELDS:
             raise LibraryError(
@@ -175,24 +175,21 @@ def _declaration(where: str, given: Mapping[str, Any]) -> list[tuple[str, Op]]:
             return [(base.name, base)]
         if base is None:
             raise LibraryError(f"{where} declares nothing: give expr = 'z = ...', or op = the name of a catalogue op")
-        return _from_catalogue(where, base)
+        return _from_catalogue(where, base, "" if "op" in given else "; to declare it, give expr = 'z = ...'")
     if not isinstance(expr, str):
-        raise LibraryError(f"{where}: expr is a {type(expr).__name__}; it is a text such as 'z = x + y'")
-    name = given.get("name")
-    made = _declared(
-        where,
-        lambda: declare_op(
-            expr, name=None if name is None else _op_name(where, name), inputs=given.get("inputs"),
-            scalars=_scalars(where, given.get("scalars", ())),
-        ),
-    )  # fmt: skip
+        raise LibraryError(f"{where}: expr={expr!r} is no text such as 'z = x + y'")
+    name = _op_name(where, given["name"]) if given.get("name") is not None else None
+    scalars = _scalars(where, given.get("scalars", ()))
+    made = _declared(where, lambda: declare_op(expr, name=name, inputs=given.get("inputs"), scalars=scalars))
     return [(made.name, attrs.evolve(made, doc=_text(f"{where}: doc", given.get("doc", ""))))]
 
 
 def _scalars(where: str, given: Any) -> Any:
     if isinstance(given, (str, Mapping)) or (isinstance(given, Sequence) and all(isinstance(s, str) for s in given)):
         return given
-    raise LibraryError(f"{where}: scalars is a list of names, or a table of names and their defaults or dtypes")
+    raise LibraryError(
+        f"{where}: scalars={given!r}: they are a list of names, or a table of names and their defaults or dtypes"
+    )
 
 
 def _declared(where: str, make: Any) -> Op:
@@ -203,7 +200,7 @@ def _declared(where: str, make: Any) -> Op:
         raise LibraryError(f"{where}: {error}") from None
 
 
-def _from_catalogue(where: str, name: Any) -> list[tuple[str, Op]]:
+def _from_catalogue(where: str, name: Any, more: str = "") -> list[tuple[str, Op]]:
     from asc_sched import ops
 
     known: dict[str, Op] = ops.catalogue()
@@ -214,7 +211,7 @@ def _from_catalogue(where: str, name: Any) -> list[tuple[str, Op]]:
     found = fnmatch.filter(known, name) if re.search(r"[*?\[]", name) else []
     if not found:
         hint = nearest(name, known)
-        raise LibraryError(f"{where}: no op {name!r} in the catalogue{hint} (`asc-sched ops` lists all)")
+        raise LibraryError(f"{where}: no op {name!r} in the catalogue{hint} (`asc-sched ops` lists all){more}")
     return [(n, known[n]) for n in found]
 
 

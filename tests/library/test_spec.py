@@ -84,7 +84,7 @@ def test_order_of_declarations_makes_no_difference() -> None:
         (fields(ops=[]), "ops is empty: a library needs at least one op"),
         (fields(ops="add"), "ops='add' is not a list; write ops = ['add']"),
         (fields(ops=["ad"]), "ops[0]: no op 'ad' in the catalogue; did you mean 'add'"),
-        (fields(ops=[3]), "ops[0] is a int; an op is a name, an Op, or a table with an expr"),
+        (fields(ops=[3]), "ops[0]=3 is no op; an op is a name, an Op, or a table with an expr"),
         (fields(ops=[{"expr": "z = x +"}]), "ops[0]: "),
         (fields(ops=[{"expr": "z = foo(x)"}]), "unknown function 'foo'"),
         (fields(ops=[{"epxr": "z = x"}]), "ops[0]: unknown field 'epxr'; did you mean 'expr'?"),
@@ -93,7 +93,10 @@ def test_order_of_declarations_makes_no_difference() -> None:
         (fields(ops=[{"op": "add", "scalars": ["a"]}]), "scalars goes with expr"),
         (fields(ops=[{"op": "*", "name": "all"}]), "which can't all be called 'all'"),
         (fields(ops=[{"name": "", "expr": "z = x"}]), "an op's name is a non-empty text"),
-        (fields(ops=[{"expr": "z = x", "scalars": 3}]), "scalars is a list of names, or a table"),
+        (fields(ops=[{"expr": "z = x", "scalars": 3}]), "ops[0]: scalars=3: they are a list of names, or a table"),
+        (fields(ops=[{"expr": "z = a * x", "scalars": [3]}]), "ops[0]: scalars=[3]: they are"),
+        (fields(ops=[{"name": "f"}]), "no op 'f' in the catalogue (`asc-sched ops` lists all); to declare it, give"),
+        (fields(ops=[{"expr": 3}]), "ops[0]: expr=3 is no text such as 'z = x + y'"),
         (fields(dtypes=["float23"]), "dtypes[0]: unknown dtype 'float23'"),
         (fields(dtypes=[]), "dtypes is empty"),
         (fields(dtypes=[["int32", "float32", "int8"]]), "add takes 2 inputs (x, y)"),
@@ -113,6 +116,7 @@ def test_mistakes_are_named_with_their_place(given: dict[str, Any], told: str) -
     with pytest.raises(LibraryError) as caught:
         load(given)
     assert told in str(caught.value)
+    assert "ops[0]: ops[0]" not in str(caught.value)
 
 
 def test_a_changed_target_is_refused() -> None:
