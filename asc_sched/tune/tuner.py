@@ -191,7 +191,7 @@ class _Search:
         return found, {rule: n for rule, n in candidates.pruned.items() if n}
 
     def _timer(self, schedule: Schedule) -> float:
-        value = self.model.time(schedule) if self.task.flat else self.model.exact(schedule).task_us
+        value = self.model.time(schedule)
         if self.options.progress:
             self.options.progress("model", 1, value)
         return value
