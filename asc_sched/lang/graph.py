@@ -17,7 +17,7 @@ from asc_sched.lang.dtypes import DType
 Constant: TypeAlias = bool | int | float
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Node:
     """One value. `fn` is ``input``, ``scalar``, ``const``, ``cast`` or the name of a language function.
 
@@ -36,6 +36,13 @@ class Node:
         if isinstance(attr, float):
             return (self.fn, self.args, "float", attr.hex())
         return (self.fn, self.args, type(attr).__name__, attr)
+
+    def __eq__(self, other: object) -> bool:
+        """By `key`, for kernels are kept under graphs: those of ``x * 0.0`` and ``x * -0.0`` are different ones."""
+        return self.key == other.key if isinstance(other, Node) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
 
 @attrs.frozen

@@ -17,13 +17,18 @@ class ScalarRef:
     name: str
 
 
+def _told_apart(imm: object) -> object:
+    """An immediate as a key of caches: Python calls 0.0 and -0.0 equal."""
+    return imm.hex() if isinstance(imm, float) else imm
+
+
 @attrs.frozen
 class ScalarExpr:
     """Arithmetic of runtime scalars in float32, which the scalar unit does once per use, not the vector unit."""
 
     symbol: str  # + - * /
-    left: Immediate
-    right: Immediate
+    left: Immediate = attrs.field(eq=_told_apart)
+    right: Immediate = attrs.field(eq=_told_apart)
 
     def names(self) -> tuple[str, ...]:
         """The runtime scalars in it."""
@@ -47,7 +52,7 @@ class Step:
     instruction: Instruction
     dst: int
     srcs: tuple[int, ...]
-    imm: Immediate | None = None
+    imm: Immediate | None = attrs.field(default=None, eq=_told_apart)
     mode: str = ""
 
 

@@ -91,6 +91,20 @@ def test_infinity_and_nan_are_constants() -> None:
     assert values("z = x + pi", torch.zeros(1)).item() == pytest.approx(math.pi, rel=1e-7)
 
 
+def test_constants_that_python_calls_equal_have_kernels_of_their_own() -> None:
+    x = torch.tensor([1.0, -2.0, NAN])
+    for first, second in (("0.0", "-0.0"), ("-0.0", "0.0"), ("1", "True"), ("nan", "nan")):
+        a, b = op(f"z = x * {first}"), op(f"z = x * {second}")
+        assert (a.graph == b.graph) is (first == second)
+        for declared in (a, b):
+            result = declared(x)
+            assert isinstance(result, torch.Tensor) and same_bits(result, declared.reference(x)[0])
+    whole = torch.tensor([3, 4], dtype=torch.int32)
+    for text, dtype in (("z = x * 2", torch.int32), ("z = x * 2.0", torch.float32)):
+        found = op(text)(whole)
+        assert isinstance(found, torch.Tensor) and found.dtype is dtype
+
+
 def test_signed_zeros_are_kept() -> None:
     x = torch.tensor([0.0, -0.0, 2.0])
     assert_values(values("z = x * -0.0", x), [-0.0, 0.0, -0.0])
