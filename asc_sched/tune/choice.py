@@ -87,8 +87,16 @@ def _shipped(op: Op, shapes: tuple[tuple[int, ...], ...], dtypes: tuple[DType, .
 
     if target != get_target(target.name) or ops.catalogue().get(op.name) is not op:
         return None
-    row = _table(target.name).get((op.name, tuple(d.name for d in dtypes), size_class(shapes)))
-    return None if row is None else row.schedule
+    table, names = _table(target.name), tuple(d.name for d in dtypes)
+    rows = (table.get((name, names, size_class(shapes))) for name in _same_ops(op))
+    return next((row.schedule for row in rows if row is not None), None)
+
+
+def _same_ops(op: Op) -> list[str]:
+    """The catalogue's names for what an op computes: a search answers for all of them, a table has one."""
+    from asc_sched import ops
+
+    return [name for name, other in ops.catalogue().items() if other.graph == op.graph]
 
 
 @cache
