@@ -38,8 +38,9 @@ from asc_sched.tune.candidates import Candidates
 from asc_sched.tune.model import Model, Task
 from asc_sched.tune.result import TuneResult
 from asc_sched.tune.search import descent, exhaustive
+from asc_sched.tune.space import default_space
 from asc_sched.tune.store import Store
-from asc_sched.tune.tuner import default_space, task_of, tune
+from asc_sched.tune.tuner import task_of, tune
 
 TARGET = "Ascend910B1"
 SIZES: tuple[tuple[int, ...], ...] = (

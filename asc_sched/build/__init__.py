@@ -5,8 +5,9 @@ Names are loaded on first use, so that a worker (which imports this package too)
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from asc_sched.lazy import loader
 
 if TYPE_CHECKING:
     from asc_sched.build.api import lower, lower_file, lower_many, pyasc_version
@@ -40,8 +41,4 @@ __all__ = [
     "pyasc_version",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = loader(__name__, _HOMES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from asc_sched.lazy import loader
 
 if TYPE_CHECKING:
     from asc_sched.library.builder import BuildReport, Failure, Watcher, build
@@ -24,8 +25,4 @@ _HOMES = {
 
 __all__ = ["BuildReport", "CheckReport", "Failure", "Library", "Watcher", "build", "check", "load"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = loader(__name__, _HOMES)

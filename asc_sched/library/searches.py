@@ -48,7 +48,7 @@ def search(argument: Mapping[str, Any]) -> dict[str, Any]:
 
 def space_of(target: str) -> dict[str, Any]:
     """What is searched on a target, as JSON data."""
-    from asc_sched.tune.tuner import default_space
+    from asc_sched.tune.space import default_space
 
     fields = attrs.asdict(default_space(target), recurse=False)
     return json.loads(json.dumps({**fields, "restrictions": sorted(fields["restrictions"])}))  # type: ignore[no-any-return]

@@ -107,3 +107,11 @@ def read_space(path: Path) -> Space:
         return Space(**fields)
     except (ScheduleError, TypeError) as error:
         raise TuningError(f"{path}: {error}") from None
+
+
+def default_space(target: str) -> Space:
+    """The space that is searched on a target when none is given: `schedules/` declares it."""
+    from asc_sched.schedules import DEFAULT_SPACE, TARGET_SPACES
+
+    space: Space = TARGET_SPACES.get(target, DEFAULT_SPACE)
+    return space

@@ -24,7 +24,7 @@ from asc_sched.tune.keys import Problem, problem
 from asc_sched.tune.model import Model, Task
 from asc_sched.tune.result import Entry, TuneResult
 from asc_sched.tune.search import Found, Strategy, descent
-from asc_sched.tune.space import Space
+from asc_sched.tune.space import Space, default_space
 from asc_sched.tune.store import Measurement, Store, Winner, default_path
 from asc_sched.tune.tables import Row
 from asc_sched.tune.verify import verify
@@ -102,14 +102,6 @@ def adopt(row: Row, target: str, store: Store) -> bool:
     winner = Winner(row.op, row.shapes, task.shapes.total_length, row.schedule, row.task_us, details)
     store.set_winner(task_problem(task, row.backend), winner)
     return True
-
-
-def default_space(target: str) -> Space:
-    """The space that is searched on a target when none is given: `schedules/` declares it."""
-    from asc_sched.schedules import DEFAULT_SPACE, TARGET_SPACES
-
-    space: Space = TARGET_SPACES.get(target, DEFAULT_SPACE)
-    return space
 
 
 def _backend(name: str | None) -> str:

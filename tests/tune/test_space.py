@@ -14,9 +14,9 @@ from asc_sched.errors import ScheduleError, TuningError
 from asc_sched.target import TARGETS
 from asc_sched.tune.candidates import Candidates
 from asc_sched.tune.model import Model
-from asc_sched.tune.space import Space, read_space
+from asc_sched.tune.space import Space, default_space, read_space
 from asc_sched.tune.store import ENV_STORE
-from asc_sched.tune.tuner import default_space, task_of
+from asc_sched.tune.tuner import task_of
 
 
 @pytest.fixture(autouse=True)
