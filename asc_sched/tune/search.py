@@ -18,7 +18,7 @@ Timer = Callable[[Schedule], float]
 
 # How far `descent` looks: core counts and tiles of the first grid, how many of the best of the whole grid it looks at
 # besides each variant's own, and how many variants it follows further.
-_CORES, _TILES, _LEADERS, _FOLLOWED = 20, 6, 8, 3
+_CORES, _TILES, _LEADERS, _FOLLOWED = 20, 4, 12, 3
 
 
 @attrs.frozen
@@ -79,7 +79,7 @@ def descent(candidates: Candidates, timer: Timer, deadline: float) -> Found:
 
 
 def _promising(candidates: Candidates) -> list[Schedule]:
-    """By the estimate: each variant's best on a grid, its best with another number of cores, and the best of all.
+    """By the estimate: each variant's best on a grid, and the best of all.
 
     Schedules with equal estimates are the same kernel in other words (two buffers for one tile): the simplest stands
     for them.
@@ -93,8 +93,7 @@ def _promising(candidates: Candidates) -> list[Schedule]:
             for tile in _spread(candidates.tiles(variant, core_num), _TILES)
         ]
         ranked = sorted((candidates.estimate(s), s.sort_key, s) for s in grid)
-        others = [s for _, _, s in ranked if s.core_num != ranked[0][2].core_num]
-        found += [*(s for _, _, s in ranked[:1]), *others[:1]]
+        found += [s for _, _, s in ranked[:1]]
         for time_us, _, schedule in ranked[:_LEADERS]:
             same = everywhere.setdefault(time_us, schedule)
             if schedule.sort_key < same.sort_key:
