@@ -59,6 +59,7 @@ struct Launch {
 
 struct State {
     std::mutex mutex;
+    std::mutex draining;  // held while launches run: whoever waits for a stream waits for those that another thread runs
     int32_t device = -1;
     std::map<uintptr_t, uint64_t> allocs;   // start to bytes
     std::map<uintptr_t, uint64_t> extents;  // where the host wrote, and how many bytes
@@ -335,9 +336,10 @@ rtError_t run(State &s, const Launch &launch)
     return logged("run", RT_ERROR_NONE, "\"name\": " + quoted(launch.name) + ", " + field("ticks", ticks));
 }
 
-// Runs what waits on a stream (on all of them for nullptr), in order.
+// Runs what waits on a stream (on all of them for nullptr), in order, after what other threads are running.
 rtError_t drain(State &s, rtStream_t stream)
 {
+    std::lock_guard<std::mutex> turn(s.draining);
     std::vector<Launch> due;
     {
         std::lock_guard<std::mutex> lock(s.mutex);

@@ -185,7 +185,7 @@ def npu() -> dict[str, Any]:
 
 
 def in_threads(add: Any) -> list[bool]:
-    """CPU and NPU tensors, from four threads at once that have never seen the device."""
+    """CPU and NPU tensors, from four threads at once that have never seen the device, and share its stream."""
     from concurrent.futures import ThreadPoolExecutor
 
     import torch
@@ -198,7 +198,7 @@ def in_threads(add: Any) -> list[bool]:
 
     def work(i: int) -> bool:
         kernel(on_device[i], on_device[i], out=outs[i])
-        return torch.equal(kernel(host[i], host[i], backend="npu"), 2 * host[i])
+        return all(torch.equal(kernel(host[i], host[i], backend="npu"), 2 * host[i]) for _ in range(10))
 
     with ThreadPoolExecutor(4) as pool:
         copied = list(pool.map(work, range(4)))
