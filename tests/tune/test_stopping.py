@@ -24,9 +24,10 @@ pytestmark = pytest.mark.nightly
 ROOT = Path(__file__).parents[2]
 FAKE = "tests.tune.fake:FakeRunner"
 _SEARCH = """
-import sys
+import signal
 from asc_sched import Schedule, op
 from asc_sched.tune.tuner import tune
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 listed = [Schedule(core_num=n, tile_length=256) for n in (1, 2, 3)]
 tune(op("z = x + y"), (4096,), "float32", space=listed, backend="camodel", runner="{runner}", trial_limit_s=60.0)
 """
