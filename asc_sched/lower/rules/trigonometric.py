@@ -152,9 +152,10 @@ def _reduce(call: Call, x: Reg) -> dict[bool, _Reduced]:
     """The argument reduced for sin (False) and cos (True), those that the function needs."""
     wanted = {"sin": (False,), "cos": (True,), "tan": (False, True)}[call.node.fn]
     argument = call.lower.typed.types[call.node.args[0]].dtype
-    if call.fast or (call.narrow and argument.name == "float16"):
+    given = call.narrow and call.argument_is_input(0)  # a computed argument has more bits, and float16 no limit
+    if call.fast or (given and argument.name == "float16"):
         return {c: _small(x, c, 8) for c in wanted}
-    if call.narrow and argument.name == "bfloat16" and call.argument_is_input(0):
+    if given and argument.name == "bfloat16":
         turns = _turns_short(x)
         return {c: _from_turns(turns, None, c) for c in wanted}
     near = x.abs() < _SMALL
