@@ -73,6 +73,11 @@ class Station:
                     raise failures.crash(entry, source, died) from None
         raise AssertionError("unreachable")
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` has been called: it takes nothing any more."""
+        return self._stopped
+
     def _ready_worker(self) -> Worker:
         worker = self._worker
         most = MAX_GROWTH_KIB if self._max_growth_kib is None else self._max_growth_kib

@@ -72,7 +72,8 @@ class _Stations:
     def _give_back(self, function: str, station: Station) -> None:
         with self._lock:
             self._busy.discard(station)
-            self._idle.append((function, station))
+            if not station.stopped:  # by `stop`, while its last answer was on its way
+                self._idle.append((function, station))
 
     def close(self) -> None:
         """End the workers that have nothing to do."""

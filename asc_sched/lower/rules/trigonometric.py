@@ -29,6 +29,7 @@ PI = Fraction(_PI_TEXT)  # 104 digits: 345 bits
 # Below it, n has 11 bits (12 with the half of cos) and parts of 12 bits multiply exactly. All of float16 does with
 # parts of 8 bits: n has 16.
 _SMALL = 4096.0
+_SHORT = 65535 * math.pi
 
 
 # -- the reduced argument ------------------------------------------------------------------------------------------
@@ -152,10 +153,9 @@ def _reduce(call: Call, x: Reg) -> dict[bool, _Reduced]:
     """The argument reduced for sin (False) and cos (True), those that the function needs."""
     wanted = {"sin": (False,), "cos": (True,), "tan": (False, True)}[call.node.fn]
     argument = call.lower.typed.types[call.node.args[0]].dtype
-    given = call.narrow and call.argument_is_input(0)  # a computed argument has more bits, and float16 no limit
-    if call.fast or (given and argument.name == "float16"):
+    if call.fast or (call.narrow and argument.name == "float16" and _largest(call) < _SHORT):
         return {c: _small(x, c, 8) for c in wanted}
-    if given and argument.name == "bfloat16":
+    if call.narrow and argument.name == "bfloat16" and call.argument_is_input(0):
         turns = _turns_short(x)
         return {c: _from_turns(turns, None, c) for c in wanted}
     near = x.abs() < _SMALL
@@ -165,6 +165,18 @@ def _reduce(call: Call, x: Reg) -> dict[bool, _Reduced]:
         small, large = _small(x, c, 12), _from_turns(turns, lost, c)
         found[c] = _Reduced(select(near, small.angle, large.angle), select(near, small.sign, large.sign))
     return found
+
+
+def _largest(call: Call) -> float:
+    """What the argument, of float16 by its dtype, can be at most: only computed values go beyond float16's range."""
+    nodes = call.lower.graph.nodes
+    node, factor = nodes[call.node.args[0]], 1.0
+    if node.fn == "mul":
+        consts = [nodes[a] for a in node.args if nodes[a].fn == "const"]
+        others = [nodes[a] for a in node.args if nodes[a].fn != "const"]
+        if len(consts) == 1:
+            node, factor = others[0], abs(float(consts[0].attr))  # type: ignore[arg-type]
+    return 65504.0 * factor if node.fn in ("input", "cast") else math.inf
 
 
 def _sine(angle: Reg, short: bool) -> Reg:
