@@ -32,8 +32,8 @@ def command(op: str | None, library: Path | None, as_json: bool, **options: Any)
     """Find the best schedule for OP (a catalogue name or a declaration) and keep it for later calls.
 
     With --all, for each op, dtype, size and target of a library's declaration (.toml or .py); a budget is for each of
-    them. Times of the model are simulated and said to be so. What torch
-    doesn't define for a dtype is skipped. Exit code 1: some kernels of a library have none.
+    them; what torch doesn't define for a dtype is skipped. Times of the model are simulated and said to be so. Exit
+    code 1: some kernels of a library have no schedule.
     """
     if (op is None) == (library is None):
         raise click.UsageError("name one op, or give --all with a library's declaration")

@@ -63,14 +63,14 @@ def auto_schedule(
     double = longest_tile(2) if max_buffer_num >= 2 else 0
     buffer_num, longest = (2, double) if double and block_length > single else (1, single)
     tiles = -(-block_length // longest)
-    step = align.line_length if longest >= align.line_length else align.datablock_length
+    step = align.step(longest)
     tile_length = -(-block_length // (tiles * step)) * step
     return Schedule(core_num=core_num, tile_length=tile_length, buffer_num=buffer_num)
 
 
 def _round_down(length: int, align: Alignment) -> int:
     """To whole GM lines, or to data blocks below one line."""
-    step = align.line_length if length >= align.line_length else align.datablock_length
+    step = align.step(length)
     return length // step * step
 
 

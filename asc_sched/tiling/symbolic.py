@@ -45,6 +45,10 @@ class Alignment:
         smallest = min(itemsizes)
         return cls(target.gm_line_bytes // smallest, target.block_bytes // smallest)
 
+    def step(self, length: int) -> int:
+        """What tiles of about that length are multiples of: whole GM lines if it has one, else data blocks."""
+        return self.line_length if length >= self.line_length else self.datablock_length
+
 
 @attrs.frozen
 class SymbolicTiling:

@@ -94,8 +94,7 @@ class _Rule:
         for longest in (self.longest[1] if block_length <= self.longest[1] else 0, self.longest[2] or self.longest[1]):
             if not longest:
                 continue
-            by_line = min(longest, block_length) >= self.align.line_length
-            step = self.align.line_length if by_line else self.align.datablock_length
+            step = self.align.step(min(longest, block_length))
             fewest = -(-block_length // longest)
             for more in _MORE_TILES:
                 tile = -(-block_length // (fewest * more * step)) * step

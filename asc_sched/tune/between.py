@@ -56,8 +56,7 @@ def _adapted(model: Model, schedule: Schedule, rule: Schedule) -> Iterator[Sched
     for core_num in dict.fromkeys((schedule.core_num, rule.core_num)):
         cores = core_num or model.task.target.vector_cores
         split = Split.of(total, cores, align, schedule.core_split)
-        by_line = min(split.block_length, schedule.tile_length) >= align.line_length
-        step = align.line_length if by_line else align.datablock_length
+        step = align.step(min(split.block_length, schedule.tile_length))
         count = -(-split.block_length // schedule.tile_length)
         even = -(-split.block_length // (count * step)) * step
         for tile in dict.fromkeys((min(even, schedule.tile_length), schedule.tile_length)):

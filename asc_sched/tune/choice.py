@@ -27,15 +27,13 @@ def tuned_schedule(
     total_length: int,
     dtypes: tuple[DType, ...],
     target: Target | None = None,
-    *,
-    backend: str | None = None,
 ) -> Schedule | None:
     """The schedule that was tuned for exactly these shapes, dtypes and target; None where there is none.
 
-    `backend`: whose results; by default measured ones go before those of the model.
+    Measured results go before those of the model.
     """
     chip = target or get_target()
-    for name in BACKENDS if backend is None else (backend,):
+    for name in BACKENDS:
         found = _stored(op, shapes, total_length, dtypes, chip, name)
         if found is not None:
             return found
@@ -48,8 +46,6 @@ def near_schedule(
     total_length: int,
     dtypes: tuple[DType, ...],
     target: Target | None = None,
-    *,
-    backend: str | None = None,
 ) -> Schedule | None:
     """The schedule for a size that wasn't tuned, from the user's own winners of the same op and dtypes at other sizes.
 
@@ -60,7 +56,7 @@ def near_schedule(
         return None
     chip = target or get_target()
     winners: list[Winner] = []
-    for name in BACKENDS if backend is None else (backend,):
+    for name in BACKENDS:
         key = problem(op, shapes, total_length, dtypes, chip, backend=name, l2="hot")
         winners = winners or Store(path).family(key)
     if not winners:

@@ -62,8 +62,7 @@ class RunLengths:
     def tiles(self, space: Space, variant: Schedule, core_num: int, cores: tuple[int, ...]) -> Iterator[int]:
         align, longest = self.align, self.longest(variant)
         block = Split.of(self.total_length, core_num, align, variant.core_split).block_length
-        by_line = min(block, longest) >= align.line_length
-        step = align.line_length if by_line else align.datablock_length
+        step = align.step(min(block, longest))
         yield from space.tiles(block, longest // step * step, step, self.widest)
 
 
