@@ -212,14 +212,15 @@ def logit(x: Any, eps: Any = None) -> Any:
 @composite()
 def logaddexp(x: Any, y: Any) -> Any:
     """log(exp(x) + exp(y)); equal infinities are themselves."""
-    return f.where(x == y, x + math.log(2), f.maximum(x, y) + f.log1p(f.exp(-f.abs(x - y))))
+    larger = f.where(x < y, y, x)  # if one is NaN, the other term is as well
+    return f.where(x == y, x + math.log(2), larger + f.log1p(f.exp(-f.abs(x - y))))
 
 
 @composite()
 def logaddexp2(x: Any, y: Any) -> Any:
     """log2(2 ** x + 2 ** y)."""
-    largest = f.maximum(x, y)
-    return f.where(x == y, x + 1, largest + f.log1p(f.exp2(-f.abs(x - y))) * (1 / math.log(2)))
+    larger = f.where(x < y, y, x)  # as in logaddexp
+    return f.where(x == y, x + 1, larger + f.log1p(f.exp2(-f.abs(x - y))) * (1 / math.log(2)))
 
 
 @composite()

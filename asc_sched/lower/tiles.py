@@ -9,10 +9,11 @@ import attrs
 
 from asc_sched.errors import ScheduleError, UbOverflowError
 from asc_sched.lang.infer import TypedGraph
-from asc_sched.lower.allocate import Allocation, allocate
+from asc_sched.lower.allocate import Allocation
 from asc_sched.lower.form import Form, Misfit, choose_form
 from asc_sched.lower.geometry import Geometry
 from asc_sched.lower.layout import Layout, check_buffers, check_ub, layout_for
+from asc_sched.lower.pressure import eased
 from asc_sched.lower.program import Program
 from asc_sched.lower.spaces import CannotSpreadError, TileProgram, place
 from asc_sched.schedule import Schedule
@@ -85,8 +86,7 @@ def buffers_for(subject: Subject, form: Form) -> Buffers:
 @lru_cache(maxsize=64)
 def _buffers(program: Program, form: Form, tensors: tuple[str, ...]) -> Buffers:
     """Choosing a schedule, planning under it and timing it ask for the same; so do an op's other schedules."""
-    placed = place(program, form, tensors)
-    return Buffers(form, placed, allocate(placed))
+    return Buffers(form, *eased(place(program, form, tensors)))
 
 
 def form_for(subject: Subject, wanted_length: int) -> Form | tuple[Misfit, ...]:

@@ -20,9 +20,11 @@ from asc_sched.target.timing import TimingConstants
 #: Cores that finish within this part of the run of each other are taken to finish together.
 _SAME_END = 0.003
 _MAX_STAGES = 8
-#: A launch is worked out again until its time changes by less than this part, at most so often.
+#: A launch is worked out again until its time changes by less than this part, or its demand is known to this part of
+#: the time, at most so often.
 _SAME_TIME = 0.001
-_MAX_ROUNDS = 8
+_SAME_DEMAND = 0.004
+_MAX_ROUNDS = 12
 
 #: Ranges of cores: (first, how many).
 Cores: TypeAlias = "tuple[tuple[int, int], ...]"
@@ -136,18 +138,30 @@ class Launch:
         )
 
     def run(self, skip: bool = True) -> list[Run]:
-        """Runs every group against the shares of bandwidth that follow from what all of them want."""
+        """Runs every group against the shares of bandwidth that follow from what all of them want.
+
+        Where cores that get more bandwidth fall into another rhythm, and then want much more of HBM, no demand may
+        bring itself about: then it is the least for which the cores don't draw more than HBM has.
+        """
         demand, earlier, time = _ALL, None, 0.0
+        low, high = 0.0, 1.0  # demands at which cores draw more than assumed, and not more
         for _ in range(_MAX_ROUNDS):
             runs = self._runs(demand, skip)
             last, time = time, max((r.end for r in runs), default=0.0)
-            if abs(time - last) <= _SAME_TIME * time:
-                break
             found = self._demand(runs, demand)
-            if found == demand:
+            if found.hbm <= demand.hbm + _SAME_DEMAND:
+                possible, high = runs, min(high, demand.hbm)
+                if found == demand or abs(time - last) <= _SAME_TIME * time:
+                    break
+            else:
+                low = max(low, demand.hbm)
+            if high - low <= _SAME_DEMAND:
                 break
-            demand, earlier = demand.after(found, earlier), (demand, found)
-        return runs
+            guess = demand.after(found, earlier)
+            if not low < guess.hbm < high:
+                guess = attrs.evolve(guess, hbm=(low + high) / 2)
+            demand, earlier = guess, (demand, found)
+        return possible
 
     def spread(self, run: Run) -> float:
         """By how much the slowest core of a kind takes longer than the mean: HBM doesn't serve all alike."""

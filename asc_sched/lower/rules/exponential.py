@@ -69,9 +69,20 @@ def expm1(x: Reg) -> Reg:
 def _log1p(call: Call) -> Reg:
     x = call.reg(0)
     u, result = _log1p_parts(x)
-    # u is infinite or 0: no correction to make, and none that is a number
-    result = select(u.abs() < INF, select(u.differs(0.0), result, u.ln()), u.ln())
-    return select(x.abs() < 2.0**-25, x, result)  # also keeps the sign of zero
+    if not _is_decay(call):
+        result = select(result.is_number(), result, u.ln())  # u is infinite or 0: no correction to make
+    return select(u.differs(1.0), result, x)  # else x is so small that it's the result; also keeps the sign of zero
+
+
+def _is_decay(call: Call) -> bool:
+    """Whether the operand is exp(-|y|), from 0 to 1 or NaN, as in softplus and logaddexp."""
+    nodes = call.lower.graph.nodes
+    node = nodes[call.node.args[0]]
+    for fn in (("exp", "exp2"), ("neg",), ("abs",)):
+        if node.fn not in fn:
+            return False
+        node = nodes[node.args[0]]
+    return True
 
 
 def log1p(x: Reg) -> Reg:
