@@ -198,7 +198,7 @@ def sigmoid(x: Any) -> Any:
 @composite("log_sigmoid")
 def logsigmoid(x: Any) -> Any:
     """log(sigmoid(x))."""
-    return f.minimum(x, 0) - f.log1p(f.exp(-f.abs(x)))
+    return f.where(x < 0, x, 0) - f.log1p(f.exp(-f.abs(x)))  # NaN is in the second term
 
 
 @composite()

@@ -140,6 +140,9 @@ def to_dtype(
     if dtype.is_float:
         return convert(x, dtype.name)
     if source.is_float:
+        if x.carrier == "float16" and dtype.itemsize < 4 and not fast:
+            x = select(x < math.inf, x, 0.0)  # on half the bytes; the lower bits of the smallest int32 are 0
+            return _narrow_int(x.cast("float32").cast("int32", "TRUNC"), dtype)
         return _float_to_int(convert(x, "float32"), dtype, bounds, fast)
     if source is BOOL or _fits(source, dtype):
         return convert(x, home_carrier(dtype))

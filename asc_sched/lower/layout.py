@@ -48,6 +48,10 @@ class Layout:
         slots = range(len(self.allocation.slots))
         return self.reserve + sum(self.buffers(s) * self.buffer_bytes(s, rows) for s in slots)
 
+    def single_bytes(self, rows: int) -> int:
+        """UB bytes of one buffer of each."""
+        return sum(self.buffer_bytes(slot, rows) for slot in range(len(self.allocation.slots)))
+
     @property
     def packed(self) -> bool:
         """Whether the inputs share a queue."""

@@ -285,8 +285,8 @@ class Core:
     def barrier(self, pipe: Pipe | None, loc: Loc) -> None:
         """`PipeBarrier` of one pipe, or of all."""
 
-    def init(self, kind: str, loc: Loc) -> None:
-        """Start-up work."""
+    def init(self, kind: str, loc: Loc, nbytes: int = 0) -> None:
+        """Start-up work; `nbytes` are those of one buffer."""
 
     def scalar(self, ops: int, loc: Loc) -> None:
         """`ops` scalar operations in a row."""

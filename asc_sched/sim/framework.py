@@ -69,7 +69,7 @@ def _init_queue(op: Op) -> Step:
 
     def step(env: Env, core: Core) -> None:
         core.init_queue(env[queue], env[num], env[nbytes], loc)
-        core.init("init_buffer", loc)
+        core.init("init_buffer", loc, env[nbytes])
 
     return step
 
@@ -80,7 +80,7 @@ def _init_buffer(op: Op) -> Step:
 
     def step(env: Env, core: Core) -> None:
         core.init_tbuf(env[tbuf], env[nbytes], loc)
-        core.init("init_buffer", loc)
+        core.init("init_buffer", loc, env[nbytes])
 
     return step
 

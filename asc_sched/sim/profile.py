@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from asc_sched.sim.bound import bound
 from asc_sched.sim.outline import walk
 from asc_sched.sim.stream import Compute, Copy, Init, Pipe
 from asc_sched.target.costs import ideal_cycles
@@ -33,10 +34,10 @@ class Timing:
     `core_mean_us` the mean (msprof's aiv_time). `init_us` is the part of it before the first tile. `bytes_read` and
     `bytes_written` are GM traffic; `hbm_bytes` is what HBM moves for it, `l2_bytes` what L2 serves alone.
 
-    `bound_us` is what no schedule can beat on this chip: the larger of the bytes (each touched byte read once, written
-    once) at the bandwidth that HBM or L2 can reach, and of the vector instructions' throughput cycles spread over all
-    vector cores. `share_of_bound` is `bound_us / task_us`. `bounding_pipe` is the pipe that holds this schedule up
-    most, and `why` says how.
+    `bound_us` is what no schedule can beat on this chip (see `asc_sched.sim.bound`): the larger of the bytes, each
+    touched byte read once and written once, at the bandwidth that HBM or L2 can reach, and of the vector instructions'
+    cycles spread over all vector cores. `share_of_bound` is `bound_us / task_us`. `bounding_pipe` is the pipe that
+    holds this schedule up most, and `why` says how.
     """
 
     task_us: float
@@ -139,28 +140,6 @@ def _init_cycles(launch: Launch, run: Run) -> float:
         for record, times in walk(run.group.nodes)
         if isinstance(record, Init)
     )
-
-
-# -- the bound -------------------------------------------------------------------------------------------------
-def bound(launch: Launch) -> tuple[float, str]:
-    """(us, what it is): the least time that the launch's bytes and vector instructions take on the whole chip."""
-    target, constants, traffic = launch.target, launch.constants, launch.traffic
-    read = sum(a.read_extent for a in traffic.args)
-    written = sum(a.written_extent for a in traffic.args)
-    l2_us = max(max(read, written) / target.l2_bytes_per_s, (read + written) / target.l2_mixed_bytes_per_s) * 1e6
-    hbm_us = 0.0
-    if not traffic.resident:
-        over = max(0, written - target.l2_bytes)
-        hbm_s = read / constants.hbm_read_efficiency + over / constants.hbm_write_efficiency
-        hbm_us = hbm_s / target.hbm_bytes_per_s * 1e6
-    cycles = sum(
-        ideal_cycles(r.name, r.dst.dtype, tuple(s.dtype for s in r.srcs), r.count) * times * group.cores
-        for group in launch.groups
-        for r, times in walk(group.nodes)
-        if isinstance(r, Compute)
-    )
-    vector_us = cycles / target.vector_cores / target.clock_mhz
-    return max((hbm_us, "HBM bandwidth"), (l2_us, "L2 bandwidth"), (vector_us, "vector throughput"))
 
 
 # -- why -------------------------------------------------------------------------------------------------------

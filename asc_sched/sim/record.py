@@ -175,8 +175,8 @@ class RecordingCore(Core):
     def barrier(self, pipe: Pipe | None, loc: Loc) -> None:
         self._emit(stream.Barrier(pipe, loc))
 
-    def init(self, kind: str, loc: Loc) -> None:
-        self._emit(stream.Init(kind, loc))
+    def init(self, kind: str, loc: Loc, nbytes: int = 0) -> None:
+        self._emit(stream.Init(kind, loc, nbytes))
 
     def scalar(self, ops: int, loc: Loc) -> None:
         self._ops += ops

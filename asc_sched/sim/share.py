@@ -86,16 +86,17 @@ class MixedShare(Share):
 
     Write-backs go on while the core does other things: they are kept in `pending`, by the cycle they begin, until a
     load meets them. A load that is under way when one begins is held up by it. Turning to writing and back costs as
-    much as `turnaround` bytes more, at most as many as are written.
+    much as `turnaround` bytes more, at most as many as are written before the next load.
     """
 
-    __slots__ = ("pending", "turnaround", "write_rate")
+    __slots__ = ("pending", "turnaround", "write_rate", "written")
 
     def __init__(self, rate: Rate, write_rate: Rate, turnaround: float) -> None:
         super().__init__(rate)
         self.write_rate = write_rate
         self.turnaround = turnaround
         self.pending: list[tuple[float, float]] = []
+        self.written = 0.0  # bytes since the last load
 
     def write_back(self, at: float, nbytes: float) -> None:
         """Takes the bytes of a write-back that begins at cycle `at`."""
@@ -104,19 +105,23 @@ class MixedShare(Share):
             self._write(*self.pending.pop(0))
 
     def _write(self, at: float, nbytes: float) -> None:
-        self._serve(self.write_rate, at, nbytes + min(nbytes, self.turnaround))
+        paid = min(self.written, self.turnaround)
+        self.written += nbytes
+        self._serve(self.write_rate, at, nbytes + min(self.written, self.turnaround) - paid)
 
     def take(self, ready: float, nbytes: float) -> float:
         while self.pending and self.pending[0][0] <= ready:
             self._write(*self.pending.pop(0))
+        self.written = 0.0
         super().take(ready, nbytes)
         while self.pending and self.pending[0][0] < self.free:
             self._write(*self.pending.pop(0))
         return self.free
 
     def clocks(self) -> list[float]:
-        return [*super().clocks(), *(at for at, _ in self.pending)]
+        return [*super().clocks(), self.written, *(at for at, _ in self.pending)]
 
     def advance(self, clocks: Iterator[float]) -> None:
         super().advance(clocks)
+        self.written += next(clocks)
         self.pending = [(at + next(clocks), n) for at, n in self.pending]

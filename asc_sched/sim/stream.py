@@ -131,11 +131,13 @@ class Barrier:
 class Init:
     """Start-up work on the scalar pipe.
 
-    `kind`: get_block_idx, global_buffer (SetGlobalBuffer), hint (SetL2CacheHint), tpipe, init_buffer (one InitBuffer).
+    `kind`: get_block_idx, global_buffer (SetGlobalBuffer), hint (SetL2CacheHint), tpipe, init_buffer (one InitBuffer,
+    with the bytes of one buffer).
     """
 
     kind: str
     loc: Loc
+    nbytes: int = 0
 
 
 @attrs.frozen

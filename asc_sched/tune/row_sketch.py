@@ -91,8 +91,10 @@ class RowSketch:
         tensors = len(self.subject.tensors)
         hints = tensors - len(self.outs) if self.bypass else 0
         buffers = self.first_out + self.out_queues + len(self.allocation.of_kind(Kind.TEMP))
-        kinds = ["global_buffer"] * tensors + ["hint"] * hints + ["tpipe"] + ["init_buffer"] * buffers
+        kinds = ["global_buffer"] * tensors + ["hint"] * hints + ["tpipe"]
         yield from (Init(kind, _LOC) for kind in [*kinds, "get_block_idx"])
+        nbytes = self.layout.single_bytes(self.tiles.tile_rows) // buffers  # only their sum matters
+        yield from (Init("init_buffer", _LOC, nbytes) for _ in range(buffers))
         yield ScalarWork((_ALIKE_OPS if self._alike else _UNLIKE_OPS) + _NUMBER_OPS * self.numbers, _LOC)
         yield from self._instructions(self.program.setup, None, 0)
 

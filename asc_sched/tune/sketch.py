@@ -94,8 +94,10 @@ class _Writer:
         tensors = len(self.lowered.itemsizes)
         hints = len(self.ins) if self.bypass else 0
         buffers = self.in_queues + self.out_queues + len(self.layout.allocation.of_kind(Kind.TEMP))
-        kinds = ["global_buffer"] * tensors + ["hint"] * hints + ["tpipe"] + ["init_buffer"] * buffers
+        kinds = ["global_buffer"] * tensors + ["hint"] * hints + ["tpipe"]
         yield from (Init(kind, _LOC) for kind in [*kinds, "get_block_idx"])
+        nbytes = self.layout.single_bytes(self.tiling.tile_length) // buffers  # only their sum matters
+        yield from (Init("init_buffer", _LOC, nbytes) for _ in range(buffers))
         yield ScalarWork(self.setup_ops, _LOC)
         program = self.lowered.program
         yield from (self._instruction(s, self.tiling.tile_length, 0) for s in (*program.setup, *program.prologue))

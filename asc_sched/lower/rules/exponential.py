@@ -35,15 +35,18 @@ def _log_base(call: Call) -> Reg:
 @rule("exp2")
 def _exp2(call: Call) -> Reg:
     x = call.reg(0)
-    return (x * LN2).exp() if call.narrow else exp2(x)
+    return (x * LN2).exp() if call.narrow else exp2(x, _is_below_zero(call, call.node.args[0]))
 
 
-def exp2(x: Reg) -> Reg:
+def exp2(x: Reg, below_zero: bool = False) -> Reg:
     """2^n e^(f ln 2) with n + f = x: x ln 2 rounded once would cost 40 units in the last place near 128.
 
-    The scale 2^n is put together from the bits of n; below -126 it stays there and f takes the rest.
+    The scale 2^n is put together from the bits of n; below -126 it stays there and f takes the rest. `below_zero`:
+    x isn't above 0.
     """
-    clipped = select(x > 127.0, 127.0, select(x < -126.0, -126.0, x))
+    clipped = select(x > -126.0, x, -126.0)  # f keeps NaN
+    if not below_zero:
+        clipped = select(x < 127.0, clipped, 127.0)
     shifted = clipped + (_ROUNDER + 127)
     scale = shifted.on_bits("shift_left", 23, "float32")
     f = x - (shifted - (_ROUNDER + 127))
@@ -69,20 +72,23 @@ def expm1(x: Reg) -> Reg:
 def _log1p(call: Call) -> Reg:
     x = call.reg(0)
     u, result = _log1p_parts(x)
-    if not _is_decay(call):
+    if not _is_decay(call, call.node.args[0]):
         result = select(result.is_number(), result, u.ln())  # u is infinite or 0: no correction to make
+    if call.lower.graph.nodes[call.node.args[0]].fn in ("exp", "exp2", "abs"):  # no zero below 0
+        return result
     return select(u.differs(1.0), result, x)  # else x is so small that it's the result; also keeps the sign of zero
 
 
-def _is_decay(call: Call) -> bool:
-    """Whether the operand is exp(-|y|), from 0 to 1 or NaN, as in softplus and logaddexp."""
+def _is_decay(call: Call, index: int) -> bool:
+    """Whether a node is exp(-|y|) or 2^(-|y|), from 0 to 1 or NaN, as in logaddexp."""
+    node = call.lower.graph.nodes[index]
+    return node.fn in ("exp", "exp2") and _is_below_zero(call, node.args[0])
+
+
+def _is_below_zero(call: Call, index: int) -> bool:
+    """Whether a node is -|y|."""
     nodes = call.lower.graph.nodes
-    node = nodes[call.node.args[0]]
-    for fn in (("exp", "exp2"), ("neg",), ("abs",)):
-        if node.fn not in fn:
-            return False
-        node = nodes[node.args[0]]
-    return True
+    return nodes[index].fn == "neg" and nodes[nodes[index].args[0]].fn == "abs"
 
 
 def log1p(x: Reg) -> Reg:
