@@ -212,15 +212,20 @@ def logit(x: Any, eps: Any = None) -> Any:
 @composite()
 def logaddexp(x: Any, y: Any) -> Any:
     """log(exp(x) + exp(y)); equal infinities are themselves."""
-    larger = f.where(x < y, y, x)  # if one is NaN, the other term is as well
-    return f.where(x == y, x + math.log(2), larger + f.log1p(f.exp(-f.abs(x - y))))
+    larger, apart = _larger_and_apart(x, y)
+    return larger + f.log1p(f.exp(-apart))
 
 
 @composite()
 def logaddexp2(x: Any, y: Any) -> Any:
     """log2(2 ** x + 2 ** y)."""
-    larger = f.where(x < y, y, x)  # as in logaddexp
-    return f.where(x == y, x + 1, larger + f.log1p(f.exp2(-f.abs(x - y))) * (1 / math.log(2)))
+    larger, apart = _larger_and_apart(x, y)
+    return larger + f.log1p(f.exp2(-apart)) * (1 / math.log(2))
+
+
+def _larger_and_apart(x: Any, y: Any) -> tuple[Any, Any]:
+    """The larger of two and |x - y|, which is 0 for equal infinities and NaN if either is; the former needn't be."""
+    return f.where(x < y, y, x), f.abs(f.where(x != y, x - y, 0))
 
 
 @composite()

@@ -170,8 +170,9 @@ class _Core:
         return setup, work_ops + _QUEUE_OPS * self.queues * c.queue_op_cycles
 
     def _load(self, length: int) -> float:
-        """Loads, and what HBM writes back between them: it serves the two in turn."""
-        return self._loads(length) + length * sum(self.work.out_sizes) * self.write_back * self.hbm_write
+        """Loads, and what HBM writes back between them: it serves the two in turn, and turning costs bytes, too."""
+        back = length * sum(self.work.out_sizes) * self.write_back
+        return self._loads(length) + (back + min(back, self.c.hbm_turnaround_bytes)) * self.hbm_write
 
     def _loads(self, length: int) -> float:
         c = self.c

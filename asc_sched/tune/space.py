@@ -19,7 +19,7 @@ Restriction = Callable[[Schedule], bool]
 _CORES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 36, 40, 44, 48)
 _TILE_COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 # Parts of the longest tile: where blocks are so long that their number of tiles doesn't matter.
-_PARTS = ((1, 1), (7, 8), (3, 4), (5, 8), (1, 2), (3, 8), (1, 4), (3, 16), (1, 8))
+_PARTS = ((1, 1), (31, 32), (15, 16), (7, 8), (3, 4), (5, 8), (1, 2), (3, 8), (1, 4), (3, 16), (1, 8))
 
 
 def _as_tuple(value: Any) -> Any:
