@@ -63,7 +63,20 @@ class RunLengths:
         align, longest = self.align, self.longest(variant)
         block = Split.of(self.total_length, core_num, align, variant.core_split).block_length
         step = align.step(min(block, longest))
-        yield from space.tiles(block, longest // step * step, step, self.widest)
+        lengths = set(space.tiles(block, longest // step * step, step, self.widest))
+        if space.tile_length is None and step == align.line_length and not variant.bank_pad:
+            lengths |= set(_off_line(longest, min(block, longest), step))
+        yield from sorted(lengths, reverse=True)
+
+
+def _off_line(longest: int, most: int, step: int) -> Iterator[int]:
+    """Long tiles of some quarters of a GM line more than whole ones: their buffers start in different bank groups."""
+    for part in (longest, longest * 15 // 16):
+        for quarters in (1, 2, 3):
+            shift = step * quarters // 4
+            length = (part - shift) // step * step + shift
+            if step < length <= most:
+                yield length
 
 
 @attrs.frozen
