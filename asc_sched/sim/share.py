@@ -89,14 +89,14 @@ class MixedShare(Share):
     much as `turnaround` bytes more, at most as many as are written before the next load.
     """
 
-    __slots__ = ("pending", "turnaround", "write_rate", "written")
+    __slots__ = ("pending", "turnaround", "turned", "write_rate")
 
     def __init__(self, rate: Rate, write_rate: Rate, turnaround: float) -> None:
         super().__init__(rate)
         self.write_rate = write_rate
         self.turnaround = turnaround
         self.pending: list[tuple[float, float]] = []
-        self.written = 0.0  # bytes since the last load
+        self.turned = 0.0  # bytes paid for turning since the last load
 
     def write_back(self, at: float, nbytes: float) -> None:
         """Takes the bytes of a write-back that begins at cycle `at`."""
@@ -105,23 +105,23 @@ class MixedShare(Share):
             self._write(*self.pending.pop(0))
 
     def _write(self, at: float, nbytes: float) -> None:
-        paid = min(self.written, self.turnaround)
-        self.written += nbytes
-        self._serve(self.write_rate, at, nbytes + min(self.written, self.turnaround) - paid)
+        paid = self.turned
+        self.turned = min(paid + nbytes, self.turnaround)
+        self._serve(self.write_rate, at, nbytes + self.turned - paid)
 
     def take(self, ready: float, nbytes: float) -> float:
         while self.pending and self.pending[0][0] <= ready:
             self._write(*self.pending.pop(0))
-        self.written = 0.0
+        self.turned = 0.0
         super().take(ready, nbytes)
         while self.pending and self.pending[0][0] < self.free:
             self._write(*self.pending.pop(0))
         return self.free
 
     def clocks(self) -> list[float]:
-        return [*super().clocks(), self.written, *(at for at, _ in self.pending)]
+        return [*super().clocks(), self.turned, *(at for at, _ in self.pending)]
 
     def advance(self, clocks: Iterator[float]) -> None:
         super().advance(clocks)
-        self.written += next(clocks)
+        self.turned += next(clocks)
         self.pending = [(at + next(clocks), n) for at, n in self.pending]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from asc_sched.sim.bursts import Part, burst
 from asc_sched.sim.compiled import Load, Loop, Op, Rates, Step, Store
 from asc_sched.sim.engine import Clock
 from asc_sched.sim.outline import Node, Repeat
@@ -48,6 +49,13 @@ def rates_of(target: Target, constants: TimingConstants) -> Rates:
     )
 
 
+def _together(parts: Sequence[Part]) -> list[Step]:
+    """Steps of V and S in a row, as one where that saves something."""
+    if sum(p.vector is not None for p in parts) > 1:
+        return [burst(tuple(parts))]
+    return [p.op for p in parts]
+
+
 class Compiler:
     """Compiles the nodes of core groups for one launch."""
 
@@ -62,14 +70,26 @@ class Compiler:
     def steps(self, nodes: Sequence[Node]) -> tuple[Step, ...]:
         """The steps of a tree's nodes, in order."""
         out: list[Step] = []
-        for node in nodes:
+        parts: list[Part] = []
+        for node in (*nodes, None):
+            if isinstance(node, (Compute, ScalarWork)):
+                parts.append(self._part(node))
+                continue
+            out += _together(parts)
+            parts = []
             if isinstance(node, Repeat):
                 out.append(self._loop(node))
-            else:
+            elif node is not None:
                 step = self._record(node)
                 if step is not None:
                     out.append(step)
         return tuple(out)
+
+    def _part(self, record: Compute | ScalarWork) -> Part:
+        if isinstance(record, ScalarWork):
+            return Part(self._scalar(record), record.ops * self._constants.scalar_op_cycles)
+        cycles = self._cycles(record)
+        return Part(self._compute(record, cycles), self._constants.issue_cycles, cycles)
 
     def _loop(self, repeat: Repeat) -> Loop:
         self._loops.append(repeat)
@@ -80,16 +100,12 @@ class Compiler:
         return Loop(repeat.count, body, repeat.first, repeat.stride)
 
     def _record(self, record: Record) -> Op | None:
-        if isinstance(record, ScalarWork):
-            return self._scalar(record)
         if isinstance(record, QueueOp):
             return self._queue(record)
         if isinstance(record, Flag):
             return self._flag(record)
         if isinstance(record, Copy):
             return self._copy(record)
-        if isinstance(record, Compute):
-            return self._compute(record)
         if isinstance(record, Init):
             return self._init(record)
         if isinstance(record, Barrier):
@@ -112,8 +128,8 @@ class Compiler:
         return lambda c: c.scalar(cycles, name, loc)
 
     # -- instructions ------------------------------------------------------------------------------------------
-    def _compute(self, record: Compute) -> Op:
-        cycles = vector_cycles(
+    def _cycles(self, record: Compute) -> float:
+        return vector_cycles(
             record.name,
             record.dst.dtype,
             tuple(s.dtype for s in record.srcs),
@@ -122,6 +138,8 @@ class Compiler:
             record.repeats,
             record.strides,
         )
+
+    def _compute(self, record: Compute, cycles: float) -> Op:
         issue, name, loc = self._constants.issue_cycles, record.name, record.loc
 
         def op(c: Clock) -> None:

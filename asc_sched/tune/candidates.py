@@ -110,8 +110,21 @@ class Candidates:
     def _tiles(self, variant: Schedule, core_num: int) -> tuple[int, ...]:
         """Tile lengths of a variant on so many cores that fit, longest first."""
         wanted = self.model.lengths.tiles(self.space, variant, core_num, self.cores)
-        longest, on_cores = self._longest[variant], attrs.evolve(variant, core_num=core_num)
-        return tuple(t for t in wanted if self._allowed(attrs.evolve(on_cores, tile_length=t), longest))
+        longest = self._longest[variant]
+
+        def allowed(tile: int) -> bool:
+            if tile <= longest and not self.space.restrictions and self._is_aligned(tile):
+                return True  # without the schedule, which takes longer to make than to judge
+            return self._allowed(attrs.evolve(variant, core_num=core_num, tile_length=tile), longest)
+
+        return tuple(filter(allowed, wanted))
+
+    def _is_aligned(self, tile: int) -> bool:
+        try:
+            check_tile_length(tile, self.model.align)
+        except TileLengthError:
+            return False
+        return True
 
     def _allowed(self, schedule: Schedule, longest: int) -> bool:
         tile = schedule.tile_length or 0

@@ -19,6 +19,8 @@ Timer = Callable[[Schedule], float]
 # How far `descent` looks: core counts and tiles of the first grid, how many of the best of the whole grid it looks at
 # besides each variant's own, and how many variants it follows further.
 _CORES, _TILES, _LEADERS, _FOLLOWED = 20, 4, 12, 3
+# A variant's neighbours are worth a look if it is within this factor of the best.
+_NEAR = 1.1
 
 
 @attrs.frozen
@@ -178,13 +180,17 @@ def _same_count(candidates: Candidates, schedule: Schedule, core_num: int, tiles
 
 
 def _vary(candidates: Candidates, seen: _Seen) -> None:
-    """The best point under every other variant."""
+    """The best point under every other variant, and the tiles beside it where that comes near."""
     best = seen.best(seen.times)
     assert best is not None and best.core_num is not None and best.tile_length is not None
     for variant in candidates.variants:
         tiles = candidates.tiles(variant, best.core_num)
-        for tile in _around(tiles, _closest(tiles, best.tile_length), 1):
-            seen(attrs.evolve(variant, core_num=best.core_num, tile_length=tile))
+        if not tiles:
+            continue
+        closest = _closest(tiles, best.tile_length)
+        if seen(attrs.evolve(variant, core_num=best.core_num, tile_length=closest)) <= _NEAR * seen(best):
+            for tile in _around(tiles, closest, 1):
+                seen(attrs.evolve(variant, core_num=best.core_num, tile_length=tile))
 
 
 def _closest(values: Sequence[int], wanted: int) -> int:
