@@ -226,6 +226,7 @@ def _queue(queue: Queue, function: Function | None, params: dict[str, str]) -> d
     return {
         "name": queue.name,
         "local": queue.local,
+        "freed": queue.freed,
         "asc_type": queue.asc_type,
         "members": [_member(queue, m, function, params) for m in queue.members],
     }

@@ -177,6 +177,18 @@ def _last_uses(program: TileProgram) -> list[int]:
     return end
 
 
+def done_with(program: TileProgram, allocation: Allocation) -> dict[int, int]:
+    """For each input's slot the step of the body, by number, after which nothing of a tile is in it any more."""
+    ins = allocation.of_kind(Kind.IN)
+    last: dict[int, int] = {}
+    for i, step in enumerate(program.body):
+        for register in (step.dst, *step.srcs):
+            home = allocation.home[register]
+            if home in ins:
+                last[home] = i
+    return last
+
+
 def bank_colours(program: TileProgram, allocation: Allocation) -> tuple[int, ...]:
     """0 or 1 per slot, so that the two sources of a binary instruction differ where that is possible.
 

@@ -25,7 +25,8 @@ class Place:
     """What the statements of a kernel need to know: its program, where registers lie, the names of the buffers.
 
     `members` maps (queue kind, tensor) to the local tensor of that name, `counts` extents that differ from tile to
-    tile to the name of their count, `scalars` runtime scalars to theirs.
+    tile to the name of their count, `scalars` runtime scalars to theirs. `frees` has the statements that free input
+    buffers, by the number of the tile's step that they follow.
     """
 
     program: TileProgram
@@ -35,6 +36,7 @@ class Place:
     rows: int
     counts: Mapping[Extent, str]
     scalars: Mapping[str, str]
+    frees: Mapping[int, tuple[str, ...]] = attrs.field(factory=dict)
 
 
 class Names:
@@ -95,7 +97,8 @@ class _Function:
         self.scalars: dict[str, None] = {}
 
     def body(self, steps: Sequence[AnyStep]) -> Body:
-        lines = [line for step in steps for line in self._statements(step)]
+        frees = self.place.frees if self.phase is Phase.TILE else {}
+        lines = [line for i, step in enumerate(steps) for line in (*self._statements(step), *frees.get(i, ()))]
         views = tuple(View(name, text) for name, text in self.views.items())
         order = [t.name for t in self.place.temps]
         scalars = [name for name in self.place.scalars.values() if name in self.scalars]

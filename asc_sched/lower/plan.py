@@ -58,7 +58,8 @@ class Member:
 class Queue:
     """One TQue: `buffer_num` buffers of `buffer_bytes`, `local` the tensor that it hands out.
 
-    More than one member means packed tensors. `once`: it is filled before the rows' loop.
+    More than one member means packed tensors. `once`: it is filled before the rows' loop. `freed`: the computation
+    frees its buffer before it has ended, so that the next load can start.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Queue:
     buffer_bytes: int
     members: tuple[Member, ...]
     once: bool = False
+    freed: bool = False
 
     @property
     def total_bytes(self) -> int:

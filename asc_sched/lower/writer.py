@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
+
 from asc_sched.lang.dtypes import DType
 from asc_sched.lang.infer import TypedGraph
 from asc_sched.lang.printer import statements
-from asc_sched.lower.allocate import Kind
+from asc_sched.lower.allocate import Kind, done_with
 from asc_sched.lower.compute import Place, write_bodies
 from asc_sched.lower.form import Access
 from asc_sched.lower.geometry import Arrangement
@@ -49,13 +51,14 @@ class Writer:
         formulas = self.formulas.renamed(names)
         self.accesses = dict(zip((*self.inputs, *self.outputs), self.tiles.form.accesses, strict=True))
         self.movement = Movement(self.tiles.form, formulas, names, self.namer)
-        queues = (*self._in_queues(), *self._once_queue(), *self._out_queues())
+        in_queues, frees = self._freed(self._in_queues())
+        queues = (*in_queues, *self._once_queue(), *self._out_queues())
         temps = tuple(self._temp(slot) for slot in self.layout.allocation.of_kind(Kind.TEMP))
         constants = tuple(
             (self.namer(f"{t.ident}_value"), t) for n, t in self.inputs.items() if n in self.scalar_inputs
         )
         scalar_names = {s.name: s.ident for s in scalars} | {t.name: ident for ident, t in constants}
-        bodies = write_bodies(self._place(queues, temps, scalar_names), self.namer)
+        bodies = write_bodies(self._place(queues, temps, scalar_names, frees), self.namer)
         setup, prepare, compute = bodies
         used = {*prepare.scalars, *compute.scalars, *setup.scalars}
         tiles, layout = self.tiles, self.layout
@@ -79,11 +82,14 @@ class Writer:
     def _scalar(self, name: str, dtype: DType) -> ScalarArg:
         return ScalarArg(name, self.namer(name), dtype, "float32" if dtype.is_float else "int32")
 
-    def _place(self, queues: tuple[Queue, ...], temps: tuple[Temp, ...], scalars: dict[str, str]) -> Place:
+    def _place(
+        self, queues: tuple[Queue, ...], temps: tuple[Temp, ...], scalars: dict[str, str],
+        frees: dict[int, tuple[str, ...]],
+    ) -> Place:  # fmt: skip
         members = {("ONCE" if q.once else q.position, m.tensor.name): m.local for q in queues for m in q.members}
         return Place(
             self.tiles.buffers.program, self.layout.allocation, members, temps, self.tiles.tile_rows,
-            self._counts(), scalars,
+            self._counts(), scalars, frees,
         )  # fmt: skip
 
     def _counts(self) -> dict[Extent, str]:
@@ -109,6 +115,20 @@ class Writer:
         if not self.layout.pack_inputs or len(slots) < 2:
             return [self._queue(slot, self.inputs, "VECIN") for slot in slots]
         return [self._packed(slots, self.inputs, "VECIN", "in")]
+
+    def _freed(self, queues: list[Queue]) -> tuple[list[Queue], dict[int, tuple[str, ...]]]:
+        """The input queues, marked where the computation frees them, and the statements that do it by step."""
+        program, allocation = self.tiles.buffers.program, self.layout.allocation
+        last = {allocation.slots[slot].name: step for slot, step in done_with(program, allocation).items()}
+        found: list[Queue] = []
+        frees: dict[int, tuple[str, ...]] = {}
+        for queue in queues:
+            step = max(last[m.tensor.name] for m in queue.members)
+            early = step < len(program.body) - 1  # else after the results are on their way
+            found.append(attrs.evolve(queue, freed=early))
+            if early:
+                frees[step] = (*frees.get(step, ()), f"{queue.name}.free_tensor({queue.local})")
+        return found, frees
 
     def _once_queue(self) -> list[Queue]:
         """One queue for all inputs that are read before the rows' loop."""

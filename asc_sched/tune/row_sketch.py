@@ -12,7 +12,7 @@ from functools import cached_property
 
 import attrs
 
-from asc_sched.lower.allocate import Kind
+from asc_sched.lower.allocate import Kind, done_with
 from asc_sched.lower.calls import Calls, view_ops_of
 from asc_sched.lower.form import Access, Form, Reach
 from asc_sched.lower.spaces import AnyStep
@@ -259,7 +259,7 @@ class RowSketch:
         yield from (QueueOp("alloc", q, "VECOUT", turn, _LOC) for q in outs)
         yield from self._instructions(self.program.body, (rows, columns), turn)
         yield from (QueueOp("enque", q, "VECOUT", turn, _LOC) for q in outs)
-        yield from (QueueOp("free", q, "VECIN", turn, _LOC) for q in range(self.in_queues))
+        yield from self._frees(len(self.program.body) - 1, turn)
 
     def _moved(self, slot: int) -> int:
         """A scalar operation where a slot's data doesn't start at its buffer's start."""
@@ -327,14 +327,27 @@ class RowSketch:
             ops += len(self.ins) * PACKED_OPS
         if tile is not None and self.layout.colours:
             ops += sum(self.layout.colours)
-        for call in (c for step in steps for c in self.calls.of(step, tile)):
-            if ops + call.ops:
-                yield ScalarWork(ops + call.ops, _LOC)
-                ops = 0
-            if not call.name:
-                continue
-            spans = [self._span(*operand, call.count, turn) for operand in call.operands]
-            yield Compute(call.name, spans[0], tuple(spans[1:]), call.count, _LOC, call.repeats, "", call.strides)
+        for i, step in enumerate(steps):
+            for call in self.calls.of(step, tile):
+                if ops + call.ops:
+                    yield ScalarWork(ops + call.ops, _LOC)
+                    ops = 0
+                if call.name:
+                    spans = [self._span(*operand, call.count, turn) for operand in call.operands]
+                    srcs = tuple(spans[1:])
+                    yield Compute(call.name, spans[0], srcs, call.count, _LOC, call.repeats, "", call.strides)
+            if tile is not None and i < len(steps) - 1:
+                yield from self._frees(i, turn)
+
+    def _frees(self, step: int, turn: int) -> Iterator[Record]:
+        """Input buffers that a step of the tile is the last to need."""
+        yield from (QueueOp("free", q, "VECIN", turn, _LOC) for q, end in self._ends if end == step)
+
+    @cached_property
+    def _ends(self) -> tuple[tuple[int, int], ...]:
+        """Each input queue with the last step of a tile that needs its buffer."""
+        done = done_with(self.program, self.allocation)
+        return tuple((q, max(done[s] for s in slots)) for q, slots in self._grouped(self.ins, self.in_queues, 0))
 
     def _span(self, register: int, dtype: str, start: int, count: int, turn: int) -> UbSpan:
         bits = CARRIER_BITS[self.program.registers[register]]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from asc_sched.lower.allocate import Kind
+from asc_sched.lower.allocate import Kind, done_with
 from asc_sched.lower.layout import Layout, check_ub, layout_for
 from asc_sched.lower.program import Step
 from asc_sched.lower.rule import Lowered
@@ -152,16 +152,21 @@ class _Writer:
         return [(first, numbered)] if queues == 1 else [(first + i, [pair]) for i, pair in enumerate(numbered)]
 
     def _compute(self, length: int, turn: int) -> Iterator[Record]:
-        ins, outs = range(self.in_queues), range(self.in_queues, self.in_queues + self.out_queues)
-        yield from (QueueOp("deque", q, "VECIN", turn, _LOC) for q in ins)
+        outs = range(self.in_queues, self.in_queues + self.out_queues)
+        yield from (QueueOp("deque", q, "VECIN", turn, _LOC) for q in range(self.in_queues))
         yield from (QueueOp("alloc", q, "VECOUT", turn, _LOC) for q in outs)
         program, allocation = self.lowered.program, self.lowered.allocation
         views = view_ops(program, allocation) + (PACKED_OPS if self.in_queues < len(self.ins) else 0)
         if views:
             yield ScalarWork(views, _LOC)
-        yield from (self._instruction(step, length, turn) for step in program.steps)
+        done = done_with(program, allocation)
+        ends = [(max(done[s] for _, s in members), q) for q, members in self._grouped(self.ins, self.in_queues, 0)]
+        last = len(program.steps) - 1
+        for i, step in enumerate(program.steps):
+            yield self._instruction(step, length, turn)
+            yield from (QueueOp("free", q, "VECIN", turn, _LOC) for end, q in ends if end == i < last)
         yield from (QueueOp("enque", q, "VECOUT", turn, _LOC) for q in outs)
-        yield from (QueueOp("free", q, "VECIN", turn, _LOC) for q in ins)
+        yield from (QueueOp("free", q, "VECIN", turn, _LOC) for end, q in ends if end == last)
 
     def _copy(
         self, pipe: Pipe, slot: int, number: int, start: int, length: int, turn: int, core: tuple[Var, int],
