@@ -86,9 +86,9 @@ def _is_decay(call: Call, index: int) -> bool:
 
 
 def _is_below_zero(call: Call, index: int) -> bool:
-    """Whether a node is -|y|."""
-    nodes = call.lower.graph.nodes
-    return nodes[index].fn == "neg" and nodes[nodes[index].args[0]].fn == "abs"
+    """Whether a node is -|y| in floats; unsigned integers wrap around."""
+    nodes, is_float = call.lower.graph.nodes, call.lower.typed.types[index].dtype.is_float
+    return is_float and nodes[index].fn == "neg" and nodes[nodes[index].args[0]].fn == "abs"
 
 
 def log1p(x: Reg) -> Reg:
