@@ -164,9 +164,13 @@ class Launch:
         return possible
 
     def spread(self, run: Run) -> float:
-        """By how much the slowest core of a kind takes longer than the mean: HBM doesn't serve all alike."""
+        """By how much the slowest core of a kind takes longer than the mean: HBM doesn't serve all alike when busy."""
         time = run.end - self.start_cycles
-        return self.constants.hbm_spread * min(1.0, run.clock.hbm.busy / time) if self.cores > 1 and time > 0 else 0.0
+        if self.cores < 2 or time <= 0:
+            return 0.0
+        most = self.target.hbm_bytes_per_s * self.constants.hbm_read_efficiency / (self.target.clock_mhz * 1e6)
+        served = run.clock.hbm.busy / time * run.shares.hbm_read.rates[0] * self.concurrent
+        return self.constants.hbm_spread * min(1.0, served / most)
 
     def _demand(self, runs: Sequence[Run], before: Demand) -> Demand:
         """What the cores of a run drew on, averaged over them."""
