@@ -1,4 +1,4 @@
-"""The order of a tile's steps that needs the fewest temporaries, so that tiles can be longer.
+"""The order of a tile's steps that needs the fewest temporaries, so that tiles can be longer; and of its loads.
 
 Finding the best order is as hard as colouring; a few good ones are laid out and the one whose buffers are smallest is
 taken, the order as written where none is better. Only where steps stand changes: results are the same bit for bit.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import attrs
 
-from asc_sched.lower.allocate import Allocation, allocate
+from asc_sched.lower.allocate import Allocation, allocate, done_with
 from asc_sched.lower.program import Step
 from asc_sched.lower.spaces import AnyStep, TileProgram
 from asc_sched.target.instructions import CARRIER_BITS
@@ -18,7 +18,20 @@ _MOST_STEPS = 2000  # orders are looked for in time that grows with the square o
 
 
 def eased(program: TileProgram) -> tuple[TileProgram, Allocation]:
-    """The program with the steps of its body in the best order found, and its buffers."""
+    """The program with the steps of its body in the best order found, and its buffers.
+
+    What a tile is done with first is loaded first: MTE2 loads in order, and a load waits for its buffer to be free.
+    """
+    best, allocation = _shortest(program)
+    done = {allocation.slots[slot].name: step for slot, step in done_with(best, allocation).items()}
+    loads = tuple(sorted(best.loads, key=lambda load: done[load[0]]))
+    if loads == best.loads:
+        return best, allocation
+    best = attrs.evolve(best, loads=loads)
+    return best, allocate(best)
+
+
+def _shortest(program: TileProgram) -> tuple[TileProgram, Allocation]:
     best, allocation = program, allocate(program)
     if not allocation.temps or len(program.body) > _MOST_STEPS:
         return best, allocation
