@@ -93,3 +93,14 @@ def test_mistakes_in_a_file_are_named(text: str | None, message: str, tmp_path: 
         file.write_text(text)
     with pytest.raises(TuningError, match=message):
         read_space(file)
+
+
+def test_long_tiles_off_whole_lines_are_in_the_default_space_where_buffers_arent_padded() -> None:
+    """Their buffers start in different bank groups."""
+    candidates = _candidates(default_space("Ascend910B1"))
+    plain = next(v for v in candidates.variants if not v.bank_pad and v.buffer_num == 2)
+    padded = next(v for v in candidates.variants if v.bank_pad and v.buffer_num == 2)
+    line = candidates.model.align.line_length
+    assert {t % line for t in candidates.tiles(plain, 8)} == {0, line // 4, line // 2, line * 3 // 4}
+    assert {t % line for t in candidates.tiles(padded, 8)} == {0}
+    assert list(candidates.tiles(plain, 8)) == sorted(candidates.tiles(plain, 8), reverse=True)
