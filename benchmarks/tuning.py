@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import multiprocessing
 import os
 import platform
 import statistics
@@ -268,7 +269,7 @@ def _has(op: Any, dtype: str) -> bool:
 
 
 def _side_by_side(work: Callable[[Point], Any], points: Iterable[Point], jobs: int) -> Iterable[Any]:
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:  # compiling has its own processes
         yield from pool.map(work, points)
 
 
