@@ -8,6 +8,7 @@ core's port and by its shares of L2 and HBM. Times are cycles of the core's cloc
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from asc_sched.sim.compiled import Load, Loop, Rates, Shares, Sink, Span, Step, Store
@@ -227,7 +228,7 @@ class Clock:
 
     def _loop(self, loop: Loop, skip: bool) -> None:
         self.iteration.append(0 if loop.first else 1)
-        before: list[list[float]] = []
+        before: deque[tuple[list[float], float]] = deque(maxlen=2 * _PERIODS[-1] + 1)
         slack = self.s_slack
         done = 0
         while done < loop.count:
@@ -235,28 +236,36 @@ class Clock:
             self.run(loop.body, skip)
             done += 1
             self.iteration[-1] = 1
+            slack = min(slack, self.s_slack)
             if skip and loop.count - done > 1:
-                before.append(self._state())
+                before.append((self._state(), self.s_slack))
                 skipped = self._steady(before, loop.count - done)
                 done += skipped
                 if skipped:
                     before.clear()
-            slack = min(slack, self.s_slack)
+                    slack = min(slack, self.s_slack)
         self.s_slack = slack
         self.iteration.pop()
 
-    def _steady(self, states: list[list[float]], left: int) -> int:
-        """Skips up to `left` iterations if the last three moved all clocks on evenly; how many were skipped.
+    def _steady(self, before: Sequence[tuple[list[float], float]], left: int) -> int:
+        """Skips up to `left` iterations if the last ones moved all clocks on evenly, each or so many together; how many
+        were skipped. `before`: states after iterations, and how close S came to being waited for in each."""
+        for period in _PERIODS:
+            if len(before) > 2 * period:
+                a, b, c = (before[i][0] for i in (-1 - 2 * period, -1 - period, -1))
+                slack = min(before[-1 - i][1] for i in range(period))
+                rounds = self._even_rounds(a, b, c, slack, left // period)
+                if rounds:
+                    return rounds * period
+        return 0
 
-        One iteration depends on differences of clocks only, so when every clock that it touches moves on by the same
-        `pace`, all iterations to come do the same. S may move on by less (it runs ahead in the program) as long as
-        nothing waits for it, and by more until it is about to catch up.
+    def _even_rounds(self, a: list[float], b: list[float], c: list[float], slack: float, left: int) -> int:
+        """Skips up to `left` rounds if the last two, between these states, moved all clocks on evenly; how many.
+
+        A round depends on differences of clocks only, so when every clock that it touches moves on by the same `pace`,
+        all rounds to come do the same. S may move on by less (it runs ahead in the program) as long as nothing waits
+        for it, and by more until it is about to catch up.
         """
-        if len(states) < 3:
-            return 0
-        a, b, c = states[-3:]
-        if len(states) > 3:
-            del states[0]
         if not len(a) == len(b) == len(c):
             return 0
         clocks = len(c) - _COUNTERS
@@ -268,10 +277,10 @@ class Clock:
         if any(abs(d - (y - x)) > scale for d, x, y in zip(deltas, a, b, strict=True)):
             return 0
         slower = deltas[0] - pace
-        if slower < -scale and self.s_slack < 0:
+        if slower < -scale and slack < 0:
             return 0
         if slower > scale:
-            left = min(left, int(min(self.s_slack / slower, left + 1.0)) - 1)  # the slack may be infinite
+            left = min(left, int(min(slack / slower, left + 1.0)) - 1)  # the slack may be infinite
         for change in self.hbm.rate.until:  # not into a change of rates
             if change > self.end - 2 * pace:
                 left = min(left, int((change - self.end) / max(pace, 1e-9)) - 2)
@@ -279,7 +288,7 @@ class Clock:
         if left <= 0:
             return 0
         self._advance([d * left for d in deltas])
-        self.s_slack -= max(0.0, slower) * left
+        self.s_slack = slack - max(0.0, slower) * left
         return left
 
     def _shares(self) -> tuple[Share, ...]:
@@ -335,4 +344,6 @@ class Clock:
 
 #: The counters at the end of `_state`.
 _COUNTERS = 15
+#: How many iterations together may be what repeats.
+_PERIODS = (1, 2, 3, 4)
 _NEVER = float("inf")

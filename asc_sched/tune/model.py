@@ -104,6 +104,11 @@ class Model:
         return self._times[schedule]
 
     # -- compiled kernels -----------------------------------------------------------------------------------------
+    @property
+    def pool(self) -> LoweringPool:
+        """The processes that compile."""
+        return _pool()
+
     def exact(self, schedule: Schedule) -> Timing:
         """The modelled time of the kernel as it will be used. Raises what made it impossible.
 
@@ -145,7 +150,7 @@ class Model:
             else:
                 made.append((schedule, kernel))
         self.compiled += len(made)
-        results = lower_many((k.request for _, k in made), pool=_pool()) if made else ()
+        results = lower_many((k.request for _, k in made), pool=self.pool) if made else ()
         for (schedule, kernel), result in zip(made, results, strict=True):
             if isinstance(result, AscSchedError):
                 failed[schedule] = result

@@ -73,8 +73,10 @@ def descent(candidates: Candidates, timer: Timer, deadline: float) -> Found:
         seen(start)
     if not seen.found().ranked:
         return exhaustive(candidates, timer, deadline)
-    leaders = sorted(candidates.variants, key=lambda v: (seen.best_time(v), v.sort_key))[:_FOLLOWED]
-    for variant in leaders:
+    leaders: dict[float, Schedule] = {}
+    for variant in sorted(candidates.variants, key=lambda v: (seen.best_time(v), v.sort_key)):
+        leaders.setdefault(seen.best_time(variant), variant)  # those as fast as each other go the same way
+    for variant in list(leaders.values())[:_FOLLOWED]:
         _descend(candidates, seen, seen.best_of(variant))
     _vary(candidates, seen)
     return seen.found()

@@ -27,7 +27,7 @@ from asc_sched.tune.search import Found, Strategy, descent
 from asc_sched.tune.space import Space, default_space
 from asc_sched.tune.store import Measurement, Store, Winner, default_path
 from asc_sched.tune.tables import Row
-from asc_sched.tune.verify import verify
+from asc_sched.tune.verify import verify_all
 
 FINALISTS = 6  # measured because the model likes them
 MODEL_FINALISTS = 4  # compiled and checked where the model's own time is what counts
@@ -236,9 +236,12 @@ class _Search:
         times = {}
         for schedule in (s for s in finalists if s not in self.rejected):
             times[schedule] = self.model.exact(schedule).task_us
+        new = [s for s in times if not self._is_known(s, times[s])]
+        self.measured += len(new)
+        faults = dict(zip(new, verify_all([self.model.kernel(s) for s in new], self.model.pool), strict=True))
         good: dict[Schedule, Sample] = {}
         for schedule in sorted(times, key=lambda s: (times[s], s.sort_key)):
-            fault = "" if self._is_known(schedule, times[schedule]) else self._verify(schedule)
+            fault = faults.get(schedule)
             if fault:
                 self.rejected[schedule] = fault
                 self._record(Measurement(schedule, "wrong", None, fault))
@@ -250,10 +253,6 @@ class _Search:
     def _is_known(self, schedule: Schedule, task_us: float) -> bool:
         known = self.known.get(schedule)
         return known is not None and known.status == "ok" and known.task_us == task_us
-
-    def _verify(self, schedule: Schedule) -> str:
-        self.measured += 1
-        return verify(self.model.kernel(schedule))
 
     def _measure(self, finalists: Sequence[Schedule]) -> dict[Schedule, Sample]:
         """Each candidate once in a process apart, then the leaders again, in turn."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
-from asc_sched.build import lower
-from asc_sched.errors import AscSchedError
+from asc_sched.build import LoweringPool, lower_many
+from asc_sched.errors import AscSchedError, CompileError
 from asc_sched.kernel import Kernel, generate
 from asc_sched.lower.geometry import Geometry, contiguous_arrangement
 from asc_sched.lower.plan import KernelPlan
@@ -30,12 +30,36 @@ def verify(kernel: Kernel) -> str:
     Large problems are checked at a few cores with two whole tiles and a ragged one each; the tiling's coverage is
     proved at the full size when the kernel is planned.
     """
+    return verify_all([kernel])[0]
+
+
+def verify_all(kernels: Sequence[Kernel], pool: LoweringPool | None = None) -> list[str]:
+    """`verify` of several kernels, whose smaller forms the workers of `pool` compile while others are checked."""
+    smaller = [None if _is_small(k) else reduced(k) for k in kernels]
+    results = lower_many((k.request for k in smaller if k is not None), None if pool else 1, pool=pool)
+    faults = []
+    for kernel, small in zip(kernels, smaller, strict=True):
+        if small is None:
+            faults.append(_fault(kernel))
+            continue
+        result = next(results)
+        if isinstance(result, CompileError):
+            faults.append(_text(result))
+        else:
+            faults.append(_fault(attrs.evolve(small, lowered=result)))
+    return faults
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _fault(kernel: Kernel) -> str:
     try:
-        small = kernel if _is_small(kernel) else _reduced(kernel)
         with _one_thread():
-            return check(small, BackendRunner("sim", "hot"), random_inputs(small))
+            return check(kernel, BackendRunner("sim", "hot"), random_inputs(kernel))
     except AscSchedError as error:
-        return f"{type(error).__name__}: {error}"
+        return _text(error)
 
 
 @contextlib.contextmanager
@@ -77,11 +101,6 @@ def reduced(kernel: Kernel) -> Kernel | None:
         if _kind(small.plan) == _kind(kernel.plan):
             return small
     return None
-
-
-def _reduced(kernel: Kernel) -> Kernel:
-    small = reduced(kernel)
-    return kernel if small is None else attrs.evolve(small, lowered=lower(small.request))
 
 
 def _shape(sizes: Shape, steps: Shape) -> Shape:
