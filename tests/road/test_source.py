@@ -117,7 +117,7 @@ def test_long_lines_are_broken_between_arguments() -> None:
     lines = generate(many, 1000, "float32", schedule=Schedule(buffer_num=1)).source.splitlines()
     assert max(map(len, lines)) <= 120
     start = next(i for i, line in enumerate(lines) if line.startswith("def add_") and line.endswith("_copy_in("))
-    assert lines[start + 1].startswith("    tensor_0_gm, tensor_1_gm, ")
+    assert lines[start + 1].startswith("    tensor_1_gm, tensor_2_gm, ")  # tensor_0 is added to: needed longest
     assert generate(OPS["scalar"], None, "float32").source.count("\ndef scalar_float32(x: asc.GlobalAddress, ") == 1
 
 
