@@ -108,4 +108,5 @@ class TuneResult:
     def _looked(self) -> str:
         pruned = sum(self.pruned.values())
         known = "all known already" if self.cached else f"{self.compiled} kernels compiled in {self.seconds:.2f} s"
-        return f"{self.candidates} schedules looked at, {self.measured} measured, {pruned} pruned; {known}"
+        tried = f"{self.measured} {'checked' if self.backend == 'model' else 'measured'}"
+        return f"{self.candidates} schedules looked at, {tried}, {pruned} pruned; {known}"

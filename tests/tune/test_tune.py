@@ -35,6 +35,7 @@ def add() -> Op:
 def test_the_model_finds_the_fastest_of_a_space(add: Op) -> None:
     result = add.tune((4096,), space=SMALL)
     assert result.backend == "model" and "simulated" in str(result)
+    assert "checked" in str(result) and "measured" not in str(result)
     assert result.candidates >= 4 and result.task_us == min(e.task_us for e in result.entries)
     again = add.tune((4096,), space=SMALL)
     assert again.cached and again.best == result.best
