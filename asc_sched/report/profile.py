@@ -40,6 +40,8 @@ def profile_table(timing: Timing) -> Table:
     table.add_row("through HBM", _bytes(timing.hbm_bytes), _percent(timing.hbm_bytes, moved), "the rest is L2's")
     table.add_row("bandwidth", _rate(timing.achieved_bytes_per_s), "", "bytes read and written over task time")
     table.add_section()
+    roofline = _percent(timing.roofline_us, timing.task_us)
+    table.add_row("roofline", _us(timing.roofline_us), roofline, f"{timing.roofline_by}; reached")
     table.add_row("bound", _us(timing.bound_us), f"{timing.share_of_bound:.1%}", f"{timing.bound_by}; reached")
     table.add_row("held up by", timing.bounding_pipe, "", timing.why)
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,24 @@ if TYPE_CHECKING:
 def bound(launch: Launch) -> tuple[float, str]:
     """(us, what it is): the least time that the launch's bytes and vector instructions take on the whole chip.
 
-    Every touched byte is read once and written once, with the overhead of its line, at what HBM or L2 reaches; what is
-    written beyond L2's size is written back to HBM. The slowest core's disadvantage at HBM is in it, too. No tile is
-    longer than UB holds, so HBM turns from reading to writing at least once, and each instruction starts, per so many
-    bytes. Throughput cycles are spread over all vector cores. Launch and start-up of the cores aren't in it.
+    The roofline, and what no schedule escapes here beyond it: no tile is longer than UB holds, so HBM turns from
+    reading to writing at least once, and each instruction starts, per so many bytes. Launch and start-up of the cores
+    aren't in it.
     """
-    longer = _longer(launch)
+    return _largest(launch, _longer(launch))
+
+
+def roofline(launch: Launch) -> tuple[float, str]:
+    """(us, what it is): bytes over the bandwidth that streams reach, or vector cycles at full throughput.
+
+    Every touched byte is read once and written once, with the overhead of its line, at what HBM or L2 reaches; what is
+    written beyond L2's size is written back to HBM. The slowest core's disadvantage at HBM is in it, too. Throughput
+    cycles are spread over all vector cores. It is the bound for tiles without end.
+    """
+    return _largest(launch, math.inf)
+
+
+def _largest(launch: Launch, longer: float) -> tuple[float, str]:
     return max(
         (_hbm_us(launch, longer), "HBM bandwidth"),
         (_l2_us(launch), "L2 bandwidth"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from asc_sched.sim.bound import bound
+from asc_sched.sim.bound import bound, roofline
 from asc_sched.sim.outline import walk
 from asc_sched.sim.stream import Compute, Copy, Init, Pipe
 from asc_sched.target.costs import ideal_cycles
@@ -34,10 +34,10 @@ class Timing:
     `core_mean_us` the mean (msprof's aiv_time). `init_us` is the part of it before the first tile. `bytes_read` and
     `bytes_written` are GM traffic; `hbm_bytes` is what HBM moves for it, `l2_bytes` what L2 serves alone.
 
-    `bound_us` is what no schedule can beat on this chip (see `asc_sched.sim.bound`): the larger of the bytes, each
-    touched byte read once and written once, at the bandwidth that HBM or L2 can reach, and of the vector instructions'
-    cycles spread over all vector cores. `share_of_bound` is `bound_us / task_us`. `bounding_pipe` is the pipe that
-    holds this schedule up most, and `why` says how.
+    `roofline_us` is the larger of the bytes, each touched byte read once and written once, at the bandwidth that HBM or
+    L2 can reach, and of the vector instructions' cycles spread over all vector cores. `bound_us`, what no schedule can
+    beat on this chip, adds what tiles of UB's size cost at least (see `asc_sched.sim.bound`). `share_of_bound` is
+    `bound_us / task_us`. `bounding_pipe` is the pipe that holds this schedule up most, and `why` says how.
     """
 
     task_us: float
@@ -51,6 +51,8 @@ class Timing:
     hbm_bytes: int
     l2_bytes: int
     achieved_bytes_per_s: float
+    roofline_us: float
+    roofline_by: str
     bound_us: float
     bound_by: str
     share_of_bound: float
@@ -81,6 +83,7 @@ def summarise(launch: Launch, runs: Sequence[Run], core_num: int, l2: str) -> Ti
     moved = launch.traffic.bytes_read + launch.traffic.bytes_written
     hbm = round(sum(r.clock.hbm_bytes * r.group.cores for r in runs))
     init = launch.start_cycles + sum(_init_cycles(launch, r) * r.group.cores for r in runs) / cores
+    roofline_us, roofline_by = roofline(launch)
     bound_us, bound_by = bound(launch)
     pipe, why = _explain(launch, runs, pipes, task_us, launch_us, init * us, hbm / core_us if core_us else 0.0)
     return Timing(
@@ -95,6 +98,8 @@ def summarise(launch: Launch, runs: Sequence[Run], core_num: int, l2: str) -> Ti
         hbm_bytes=hbm,
         l2_bytes=max(0, moved - hbm),
         achieved_bytes_per_s=moved / (task_us * 1e-6),
+        roofline_us=roofline_us,
+        roofline_by=roofline_by,
         bound_us=bound_us,
         bound_by=bound_by,
         share_of_bound=bound_us / task_us,
@@ -126,9 +131,9 @@ def _nothing(launch: Launch, core_num: int, l2: str) -> Timing:
     zero = PipeTime(0.0, 0.0)
     return Timing(
         task_us=0.0, launch_us=0.0, init_us=0.0, core_us=0.0, core_mean_us=0.0, pipes=dict.fromkeys(PIPES, zero),
-        bytes_read=0, bytes_written=0, hbm_bytes=0, l2_bytes=0, achieved_bytes_per_s=0.0, bound_us=0.0, bound_by="",
-        share_of_bound=1.0, bounding_pipe="", why="nothing is launched", target=launch.target.name,
-        clock_mhz=launch.target.clock_mhz, core_num=core_num, l2=l2,
+        bytes_read=0, bytes_written=0, hbm_bytes=0, l2_bytes=0, achieved_bytes_per_s=0.0, roofline_us=0.0,
+        roofline_by="", bound_us=0.0, bound_by="", share_of_bound=1.0, bounding_pipe="", why="nothing is launched",
+        target=launch.target.name, clock_mhz=launch.target.clock_mhz, core_num=core_num, l2=l2,
     )  # fmt: skip
 
 

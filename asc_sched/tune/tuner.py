@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
-from asc_sched.build.service import Station
 from asc_sched.declare import Op
-from asc_sched.errors import TuningError, WorkerCrashError
+from asc_sched.errors import TuningError
 from asc_sched.lang.infer import infer
 from asc_sched.run.backend import decide as decide_backend
 from asc_sched.run.call import forget_calls
 from asc_sched.run.shapes import resolve_shapes
 from asc_sched.schedule import Schedule
 from asc_sched.target import Target, get_target
-from asc_sched.tune import trial
+from asc_sched.tune.bench import Bench
 from asc_sched.tune.candidates import Candidates
-from asc_sched.tune.decide import TIE, Sample, decide, summarise
+from asc_sched.tune.decide import TIE, Sample, decide
 from asc_sched.tune.keys import Problem, problem
 from asc_sched.tune.model import Model, Task
+from asc_sched.tune.options import Options
 from asc_sched.tune.result import Entry, TuneResult
-from asc_sched.tune.search import Found, Strategy, descent
+from asc_sched.tune.search import Found
 from asc_sched.tune.space import Space, default_space
 from asc_sched.tune.store import Measurement, Store, Winner, default_path
 from asc_sched.tune.tables import Row
@@ -32,28 +30,7 @@ from asc_sched.tune.verify import verify_all
 FINALISTS = 6  # measured because the model likes them
 MODEL_FINALISTS = 4  # compiled and checked where the model's own time is what counts
 SPREAD = 2  # measured because the model may be wrong
-REPEATS = 20
 MODEL_TIE = 1e-3  # the model has no noise, but a knob must be worth its lines
-ROUNDS = 3  # of confirmation, interleaved
-TRIAL_LIMIT_S = 60.0
-START_LIMIT_S = 120.0  # for a trial's process to load torch
-Progress = Callable[[str, int, float | None], None]
-
-
-@attrs.frozen(kw_only=True)
-class Options:
-    """How to search. `runner` replaces the backend's own (``module:class``), `trial_limit_s` bounds one candidate."""
-
-    space: Space
-    backend: str
-    l2: str = "hot"
-    budget_s: float = 60.0
-    top: int = 10
-    strategy: Strategy = descent
-    repeats: int = REPEATS
-    trial_limit_s: float = TRIAL_LIMIT_S
-    runner: str | None = None
-    progress: Progress | None = None
 
 
 def tune(
@@ -154,19 +131,15 @@ class _Search:
         self.known = store.measurements(self.problem)
         self.rejected: dict[Schedule, str] = {}
         self.measured = 0
-        self.station = Station()  # of the process that trials run in; a crash costs that process alone
         self.started = time.monotonic()
         self.deadline = self.started + options.budget_s
 
     def run(self) -> TuneResult:
         found, pruned = self._rank()
-        try:
-            if self.options.backend == "model":
-                samples = self._by_model(found)
-            else:
-                samples = self._measure(self._finalists(found))
-        finally:
-            self.station.close()
+        if self.options.backend == "model":
+            samples = self._by_model(found)
+        else:
+            samples = self._measure(self._finalists(found))
         if not samples:
             raise TuningError(self._failure(pruned))
         return self._finish(samples, found, pruned)
@@ -255,70 +228,16 @@ class _Search:
         return known is not None and known.status == "ok" and known.task_us == task_us
 
     def _measure(self, finalists: Sequence[Schedule]) -> dict[Schedule, Sample]:
-        """Each candidate once in a process apart, then the leaders again, in turn."""
+        """Times that a real backend measures of those that are right."""
         self._compile(finalists)
-        samples: dict[Schedule, Sample] = {}
-        for schedule in (s for s in finalists if s not in self.rejected):
-            known = self.known.get(schedule)
-            if known is not None and known.status == "ok" and known.task_us is not None:
-                samples[schedule] = Sample(known.task_us, known.task_us, 0.0, 1)
-            elif known is not None:
-                self.rejected[schedule] = known.reason
-            else:
-                sample = self._try(schedule)
-                if sample is not None:
-                    samples[schedule] = sample
-            if samples and time.monotonic() > self.deadline:
-                break
-        return self._confirm(samples) if self.measured else samples
-
-    def _try(self, schedule: Schedule) -> Sample | None:
-        self.measured += 1
-        status, reason, times = self._trial(schedule)
-        sample = summarise(times) if status == "ok" else None
-        if status == "ok" and sample is None:
-            status, reason = "failed", f"the clock gave no usable times: {[f'{t:g}' for t in times][:8]}"
-        if sample is None:
-            self.rejected[schedule] = reason
-        self._record(Measurement(schedule, status, sample.median_us if sample else None, reason))
-        if self.options.progress:
-            self.options.progress(self.options.backend, 1, sample.median_us if sample else None)
-        return sample
-
-    def _trial(self, schedule: Schedule) -> tuple[str, str, list[float]]:
-        opts = self.options
-        kernel = self.model.kernel(schedule)
-        argument = trial.request(kernel, backend=opts.backend, l2=opts.l2, repeats=opts.repeats, runner=opts.runner)
-        self.station.ask({"call": "asc_sched.tune.trial:warm", "argument": {}}, kernel.name, None, START_LIMIT_S)
-        started = time.monotonic()
+        bench = Bench(self.model, self.options, self.known, self._record, self.deadline)
         try:
-            message = {"call": "asc_sched.tune.trial:run", "argument": argument}
-            answer = self.station.ask(message, kernel.name, None, opts.trial_limit_s)
-        except WorkerCrashError as error:
-            if time.monotonic() - started >= opts.trial_limit_s:
-                return "hung", f"no answer within {opts.trial_limit_s:g} s; its process was stopped", []
-            return "crashed", str(error), []
-        if not answer.get("ok", False):
-            return "failed", str(answer.get("reason", "the trial's process gave no answer")), []
-        return str(answer["status"]), str(answer.get("reason", "")), [float(t) for t in answer.get("times_us", [])]
-
-    def _confirm(self, samples: dict[Schedule, Sample]) -> dict[Schedule, Sample]:
-        """The leaders are measured again in turn, so that drift of the clock or the heat hits them alike."""
-        leaders = sorted(samples, key=lambda s: (samples[s].median_us, s.sort_key))[:3]
-        if len(leaders) < 2:
-            return samples
-        times: dict[Schedule, list[float]] = {s: [] for s in leaders}
-        for _ in range(ROUNDS):
-            for schedule in leaders:
-                status, _, again = self._trial(schedule)
-                if status == "ok":
-                    times[schedule] += again
-        for schedule, values in times.items():
-            sample = summarise(values) if values else None
-            if sample is not None:
-                samples[schedule] = sample
-                self._record(Measurement(schedule, "ok", sample.median_us))
-        return samples
+            bench.run([s for s in finalists if s not in self.rejected])
+        finally:
+            bench.close()
+        self.rejected |= bench.rejected
+        self.measured += bench.measured
+        return bench.samples
 
     def _record(self, measurement: Measurement) -> None:
         if self.known.get(measurement.schedule) != measurement:

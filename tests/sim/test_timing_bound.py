@@ -48,7 +48,7 @@ def test_reads_alone_are_bound_by_what_hbm_reaches() -> None:
     wire = 1 + TIMING.line_overhead_bytes / TARGET.gm_line_bytes
     rate = TARGET.hbm_bytes_per_s * TIMING.hbm_read_efficiency / wire / (1 + TIMING.hbm_spread)
     assert 1.45e12 < rate < 1.56e12  # what published runs reach
-    assert timing.bound_us == pytest.approx(2 * 2 * 8192**2 / rate * 1e6)
+    assert timing.bound_us == timing.roofline_us == pytest.approx(2 * 2 * 8192**2 / rate * 1e6)
     assert timing.bound_by == "HBM bandwidth"
 
 
@@ -68,6 +68,13 @@ def test_a_vector_bound_counts_one_start_per_tile() -> None:
     short, long = (timed("erf", "float32", Schedule(core_num=48, tile_length=n)) for n in (1024, 4096))
     assert short.bound_by == long.bound_by == "vector throughput"
     assert short.bound_us == pytest.approx(long.bound_us, rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("relu", "float32"), ("huber_loss", "float16"), ("erf", "float32")])
+def test_the_roofline_is_the_bound_of_tiles_without_end(name: str, dtype: str) -> None:
+    short, long = (timed(name, dtype, Schedule(core_num=48, tile_length=n)) for n in (1024, 4096))
+    assert short.roofline_us == pytest.approx(long.roofline_us, rel=1e-3)
+    assert long.roofline_us < long.bound_us < 1.2 * long.roofline_us
 
 
 @pytest.mark.parametrize("cores", [36, 40, 44, 48])

@@ -143,6 +143,39 @@ def test_a_candidate_that_hangs_is_stopped(add: Op, monkeypatch: pytest.MonkeyPa
     assert result.best.core_num == 1 and len(result.rejected) == 1
 
 
+def test_leaders_that_fail_when_measured_again_make_room_for_the_next(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan: dict[int, dict[str, Any]] = {
+        1: {"us": [1.0] * 4, "later": {"us": [1.0] * 4, "fault": "wrong"}},
+        2: {"us": [2.0] * 4, "later": {"us": [2.0] * 4, "fault": "raise"}},
+        3: {"us": [3.0] * 4, "later": {"us": [0.0] * 4}},
+        4: {"us": [9.0] * 4},
+        5: {"us": [8.0] * 4},
+    }
+    result = _faulty(monkeypatch, add, plan)
+    assert result.best.core_num == 5 and result.task_us == 8.0
+    reasons = {s.core_num: reason for s, reason in result.rejected}
+    assert reasons[1].startswith("measured again: ") and "differ from torch" in reasons[1]
+    assert "measured again: " in reasons[2] and "the driver said no" in reasons[2] and "no usable times" in reasons[3]
+    again = _faulty(monkeypatch, add, plan)  # and it is remembered
+    assert again.cached and again.best.core_num == 5 and len(again.rejected) == 3
+
+
+def test_what_is_fast_in_its_first_trial_alone_does_not_win(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: none that wasn't measured again wins."""
+    plan: dict[int, dict[str, Any]] = {n: {"us": [n / 10] * 4, "later": {"us": [90.0 + n] * 4}} for n in range(1, 7)}
+    plan[7] = {"us": [50.0] * 4}
+    plan[8] = {"us": [51.0] * 4, "later": {"us": [49.0] * 4}}
+    result = _faulty(monkeypatch, add, plan)
+    assert result.best.core_num == 8 and result.task_us == 49.0
+
+
+def test_when_all_fail_when_measured_again_each_reason_is_given(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan: dict[int, dict[str, Any]] = {n: {"us": [1.0 * n], "later": {"fault": "wrong"}} for n in (1, 2)}
+    with pytest.raises(TuningError, match="no schedule works") as error:
+        _faulty(monkeypatch, add, plan)
+    assert str(error.value).count("measured again: ") == 2
+
+
 def test_the_fastest_measured_one_wins(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
     result = _faulty(monkeypatch, add, {1: {"us": [9.0] * 4}, 2: {"us": [7.0] * 4}, 3: {"us": [8.0] * 4}})
     assert result.best.core_num == 2 and result.task_us == 7.0
