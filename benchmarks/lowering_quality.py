@@ -21,7 +21,7 @@ from asc_sched import ops
 from asc_sched.errors import DtypeError
 from asc_sched.lang.dtypes import DType
 from asc_sched.lang.infer import TypedGraph, infer
-from asc_sched.lower.legalize import legalize
+from asc_sched.lower.planner import lower_op
 from asc_sched.report.op_table import gm_bytes_per_element, input_dtypes, vector_cycles_per_64
 from asc_sched.target.costs import ideal_cycles
 
@@ -75,7 +75,7 @@ def measure(name: str, dtype: str, precision: str = "exact") -> Quality | None:
     declared = ops.get(name)
     try:
         typed = infer(declared.graph, input_dtypes(declared, dtype))
-        program = legalize(typed, precision)
+        program = lower_op(typed, precision).program
     except DtypeError:
         return None
     tensors = (*typed.input_dtypes.values(), *typed.output_dtypes.values())

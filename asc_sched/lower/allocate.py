@@ -103,11 +103,16 @@ class _Allocator:
         temps = sorted((b for b in self.buffers if b.kind is Kind.TEMP), key=lambda b: b.starts[0])
         buffers = [b for b in self.buffers if b.kind is not Kind.TEMP] + temps
         slots = [b.slot(b.name) for b in buffers[: len(buffers) - len(temps)]]
-        slots += [b.slot(self.hints.get(b.held[0], f"tmp{i}")) for i, b in enumerate(temps)]
+        slots += [b.slot(self.hints.get(self._owner(b), f"tmp{i}")) for i, b in enumerate(temps)]
         number = {id(b): i for i, b in enumerate(buffers)}
         registers = range(len(self.program.registers))
         home = (self.home.get(r) for r in registers)
         return Allocation(tuple(slots), tuple(None if b is None else number[id(b)] for b in home))
+
+    def _owner(self, buffer: _Buffer) -> int:
+        """The register that a temporary is named after: what stays in it, else what comes first."""
+        last = buffer.held[-1]
+        return last if self.end[last] == len(self.steps) else buffer.held[0]
 
     def _bits(self, register: int) -> int:
         return CARRIER_BITS[self.program.registers[register]]

@@ -56,6 +56,8 @@ class Reg:
     def __sub__(self, other: Operand) -> Reg:
         if isinstance(other, (int, float)):  # x - c is x + (-c), exactly
             return self.emit("adds", imm=_negative(other, self.carrier))
+        if isinstance(other, (ScalarRef, ScalarExpr)) and self.carrier.startswith("float"):
+            return self.emit("adds", imm=ScalarExpr("*", other, -1.0))
         return self.emit("sub", self._other(other))
 
     def __rsub__(self, other: Immediate) -> Reg:

@@ -238,12 +238,25 @@ class _Placer:
         if found is not None:
             return found
         if own is None:
-            return self._make(self.maker[register], space)
+            return self._number(register, space)
         compact = self.placed[register, own]
         spread: int = self.spreader.spread(compact, own)
         self.placed[register, space] = spread
         self.hint(spread, compact, "tile")
         return spread
+
+    def _number(self, register: int, space: Space) -> int:
+        """Makes a value that depends on no tensor, after those that it is made from (of which there may be many)."""
+        stack = [register]
+        while stack:
+            step = self.maker[stack[-1]]
+            missing = [s for s in step.srcs if (s, space) not in self.placed]
+            if missing:
+                stack += reversed(missing)
+                continue
+            if (stack.pop(), space) not in self.placed:
+                self._make(step, space)
+        return self.placed[register, space]
 
     def hint(self, register: int, source: int, word: str) -> None:
         """Name a register's buffer after the input that its values come from."""

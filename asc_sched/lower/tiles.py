@@ -12,6 +12,7 @@ from asc_sched.lang.infer import TypedGraph
 from asc_sched.lower.allocate import Allocation
 from asc_sched.lower.form import Form, Misfit, choose_form
 from asc_sched.lower.geometry import Geometry
+from asc_sched.lower.hoist import hoisted
 from asc_sched.lower.layout import Layout, check_buffers, check_ub, layout_for
 from asc_sched.lower.pressure import eased
 from asc_sched.lower.program import Program
@@ -80,13 +81,14 @@ class Tiles:
 
 def buffers_for(subject: Subject, form: Form) -> Buffers:
     """The buffers of a form. Raises `CannotSpreadError`."""
-    return _buffers(subject.program, form, subject.tensors)
+    return _buffers(subject.program, form, subject.tensors, subject.target)
 
 
 @lru_cache(maxsize=64)
-def _buffers(program: Program, form: Form, tensors: tuple[str, ...]) -> Buffers:
+def _buffers(program: Program, form: Form, tensors: tuple[str, ...], target: Target) -> Buffers:
     """Choosing a schedule, planning under it and timing it ask for the same; so do an op's other schedules."""
-    return Buffers(form, *eased(place(program, form, tensors)))
+    placed = place(program, form, tensors)
+    return Buffers(form, *(hoisted(placed, target) if form.is_flat else eased(placed)))
 
 
 def form_for(subject: Subject, wanted_length: int) -> Form | tuple[Misfit, ...]:

@@ -127,7 +127,7 @@ def queue_count(layout: Layout, kind: Kind) -> int:
 
 
 @attrs.frozen
-class _Call:
+class Call:
     """A step as its cost needs it: Ascend C's name and types (dst first), and the slots of its operands."""
 
     name: str
@@ -137,7 +137,7 @@ class _Call:
     extent: Extent
 
     @classmethod
-    def of(cls, step: Step, program: TileProgram, allocation: Allocation) -> _Call:
+    def of(cls, step: Step, program: TileProgram, allocation: Allocation) -> Call:
         form = form_of(step.instruction)
         slots = tuple(allocation.home[r] or 0 for r in (step.dst, *step.srcs))
         return cls(step.instruction.ascendc, form.types, slots, form.count, program.extents[step.dst])
@@ -151,7 +151,7 @@ class _Call:
 def work_of(typed: TypedGraph, program: TileProgram, allocation: Allocation, target: Target) -> Work:
     """The work of an op on given dtypes, on tensors that are one run of memory each."""
 
-    calls = tuple(_Call.of(step, program, allocation) for step in program.steps)
+    calls = tuple(Call.of(step, program, allocation) for step in program.steps)
 
     @lru_cache(maxsize=64)
     def layout(buffer_num: int, bank_pad: bool, pack_inputs: bool) -> Layout:

@@ -7,30 +7,16 @@ import itertools
 import pytest
 from asc_sched.ops import catalogue
 
-from asc_sched import get_target
 from asc_sched.errors import AscSchedError
 from asc_sched.lower import lower_op
 from asc_sched.lower.allocate import Kind, allocate, done_with
-from asc_sched.lower.form import Form
-from asc_sched.lower.planner import Order, flat_arrangement
 from asc_sched.lower.pressure import eased
-from asc_sched.lower.spaces import TileProgram, place
-from asc_sched.lower.tiles import ANY_SIZE, form_for
+from asc_sched.lower.spaces import TileProgram
 from asc_sched.schedule import Schedule
 from asc_sched.tune.tuner import task_of
+from tests.lower.programs import TARGET, written
 
-TARGET = get_target("Ascend910B1")
 DTYPES = ("float16", "float32", "bfloat16", "int32")
-
-
-def _written(name: str, dtype: str) -> TileProgram:
-    """A catalogue op's program with its steps as they were written down."""
-    typed = task_of(catalogue()[name], (8192, 8192), dtype, TARGET, "hot").typed
-    laid = flat_arrangement(len(typed.graph.inputs), len(typed.graph.outputs))
-    subject = Order(name="kernel", typed=typed, arrangement=laid, target=TARGET).subject()
-    form = form_for(subject, ANY_SIZE)
-    assert isinstance(form, Form)
-    return place(subject.program, form, subject.tensors)
 
 
 def _temp_bits(program: TileProgram) -> int:
@@ -45,7 +31,7 @@ def test_the_order_is_one_of_the_same_steps_and_never_needs_more() -> None:
     looked_at = better = 0
     for name, dtype in _catalogue():
         try:
-            program = _written(name, dtype)
+            program = written(name, dtype)
         except AscSchedError:  # torch has no such op on that dtype
             continue
         found, allocation = eased(program)
@@ -64,11 +50,11 @@ def test_the_order_is_one_of_the_same_steps_and_never_needs_more() -> None:
 @pytest.mark.parametrize(("name", "dtype", "temps"), [("adamw", "float16", 3), ("hypot", "float32", 2)])
 def test_large_expressions_need_few_temporaries(name: str, dtype: str, temps: int) -> None:
     typed = task_of(catalogue()[name], (8192, 8192), dtype, TARGET, "hot").typed
-    assert len(lower_op(typed).allocation.temps) == temps < len(allocate(_written(name, dtype)).temps)
+    assert len(lower_op(typed).allocation.temps) == temps < len(allocate(written(name, dtype)).temps)
 
 
 def test_what_a_tile_is_done_with_first_is_loaded_first() -> None:
-    program, allocation = eased(_written("adamw", "float16"))
+    program, allocation = eased(written("adamw", "float16"))
     done = done_with(program, allocation)
     ends = [done[slot] for slot in allocation.of_kind(Kind.IN)]
     assert ends == sorted(ends)

@@ -40,6 +40,7 @@ KNOBS = (
         ("exp", (65537,), "bfloat16"),
         ("maximum", (1000,), "float32"),
         ("add", (100_003,), "int8"),
+        ("huber_loss", (65537,), "float16"),
     ],
 )
 def test_a_sketch_takes_as_long_as_the_compiled_kernel(name: str, shape: object, dtype: str) -> None:
