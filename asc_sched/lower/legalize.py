@@ -277,9 +277,9 @@ class Call:
 
     @property
     def _rounded(self) -> DType | None:
-        """Comparisons take numbers as elements of the operands' dtype, as torch does."""
+        """Comparisons take numbers as elements of the operands' dtype, as torch does, integer functions of their own."""
         if self.result is not BOOL:
-            return None
+            return None if self.dtype.is_float else self.dtype
         return self.lower.typed.types[self.index].operands
 
 

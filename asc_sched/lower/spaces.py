@@ -134,6 +134,7 @@ class _Placer:
         self.spaces: dict[int, Space] = {}  # of the program's registers; those without one are made where needed
         self.placed: dict[tuple[int, Space], int] = {}
         self.maker = {step.dst: step for step in program.steps}
+        self.order = {step.dst: i for i, step in enumerate(program.steps)}
         self.hints: dict[int, str] = {}
         self.origin: dict[int, str] = {}  # a load that a register depends on, for messages
         self.access = dict(zip(tensors, form.accesses, strict=True))
@@ -246,16 +247,16 @@ class _Placer:
         return spread
 
     def _number(self, register: int, space: Space) -> int:
-        """Makes a value that depends on no tensor, after those that it is made from (of which there may be many)."""
+        """Makes a value that depends on no tensor, and those that it is made from, in the order of the program."""
+        needed: set[int] = set()
         stack = [register]
         while stack:
-            step = self.maker[stack[-1]]
-            missing = [s for s in step.srcs if (s, space) not in self.placed]
-            if missing:
-                stack += reversed(missing)
-                continue
-            if (stack.pop(), space) not in self.placed:
-                self._make(step, space)
+            number = stack.pop()
+            if number not in needed and (number, space) not in self.placed:
+                needed.add(number)
+                stack += self.maker[number].srcs
+        for step in sorted((self.maker[n] for n in needed), key=lambda step: self.order[step.dst]):
+            self._make(step, space)
         return self.placed[register, space]
 
     def hint(self, register: int, source: int, word: str) -> None:

@@ -111,7 +111,7 @@ def _extreme(call: Call) -> Reg:
     a, b = call.operand(0), call.operand(1)
     if not isinstance(a, Reg):
         a, b = b, a
-    a = a if isinstance(a, Reg) else call.reg(0)
+    a = a if isinstance(a, Reg) else call.reg(1)  # two numbers
     larger = call.node.fn == "maximum"
     if call.fast:
         return a.max(b) if larger else a.min(b)
@@ -126,7 +126,7 @@ def _extreme_int(call: Call) -> Reg:
     a, b = call.operand(0), call.operand(1)
     if not isinstance(a, Reg):
         a, b = b, a
-    a = a if isinstance(a, Reg) else call.reg(0)
+    a = a if isinstance(a, Reg) else call.reg(1)  # two numbers
     return a.max(b) if call.node.fn == "maximum" else a.min(b)
 
 
