@@ -14,7 +14,10 @@ _PASSING = frozenset({"mul", "div", "neg", "abs", "sqrt", "reciprocal", "copysig
 
 
 def narrow_nodes(typed: TypedGraph) -> frozenset[int]:
-    """16-bit floating-point nodes whose value only goes through products into a 16-bit result."""
+    """16-bit floating-point nodes whose value only goes through products into a 16-bit result.
+
+    A cast that is asked for has to be right itself where anything but the result depends on it.
+    """
     nodes, types = typed.graph.nodes, typed.types
     users: list[list[int]] = [[] for _ in nodes]
     for i, node in enumerate(nodes):
@@ -26,7 +29,8 @@ def narrow_nodes(typed: TypedGraph) -> frozenset[int]:
         if not types[i].dtype.is_half or not (users[i] or i in stored):
             continue
         if all(
-            (nodes[u].fn == "cast" and types[u].dtype.is_half) or (u in found and nodes[u].fn in _PASSING)
+            (nodes[u].fn == "cast" and types[u].dtype.is_half and not users[u])
+            or (u in found and nodes[u].fn in _PASSING)
             for u in users[i]
         ):
             found.add(i)

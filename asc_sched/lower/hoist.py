@@ -37,7 +37,7 @@ def hoisted(program: TileProgram, target: Target) -> tuple[TileProgram, Allocati
     if not numbers.read:
         return best
     least = _cycles_per_row(*best, target)
-    if least <= _loaded_bytes(program) / _HBM_BYTES_PER_CYCLE:
+    if least <= _moved_bytes(program) / _HBM_BYTES_PER_CYCLE:
         return best
     for count in range(1, min(len(numbers.read), _MOST_KEPT) + 1):
         other = eased(numbers.kept(numbers.read[:count]))
@@ -53,7 +53,7 @@ def _cycles_per_row(program: TileProgram, allocation: Allocation, target: Target
     Two: the slower of the vector unit and HBM. One: a core's load overlaps with what it computes after the load's
     buffer is free, and has the core's whole port, since the others don't all load at once.
     """
-    nbytes = _loaded_bytes(program)
+    nbytes = _moved_bytes(program)
     hbm = nbytes / _HBM_BYTES_PER_CYCLE
     double, single = (_vector_cycles(program, allocation, n, target) for n in (2, 1))
     free = max(done_with(program, allocation).values(), default=0)
@@ -72,9 +72,13 @@ def _vector_cycles(program: TileProgram, allocation: Allocation, buffer_num: int
     return [Call.of(step, program, allocation).cycles(base, rows) / rows for step in program.steps]
 
 
-def _loaded_bytes(program: TileProgram) -> float:
-    """What a row has to load; stores mostly go to L2 meanwhile."""
-    return sum(program.extents[r].length(1) * CARRIER_BITS[program.registers[r]] / 8 for _, r in program.loads)
+def _moved_bytes(program: TileProgram) -> float:
+    """What a row has to load (stores mostly go to L2 meanwhile), or to store if that is more."""
+
+    def nbytes(moved: tuple[tuple[str, int], ...]) -> float:
+        return sum(program.extents[r].length(1) * CARRIER_BITS[program.registers[r]] / 8 for _, r in moved)
+
+    return max(nbytes(program.loads), nbytes(program.stores))
 
 
 class _Numbers:

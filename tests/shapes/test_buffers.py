@@ -14,9 +14,11 @@ from asc_sched.lower.allocate import Allocation, Kind, allocate
 from asc_sched.lower.form import Form, choose_form
 from asc_sched.lower.geometry import contiguous_arrangement
 from asc_sched.lower.planner import lower_op, select
+from asc_sched.lower.pressure import eased
 from asc_sched.lower.program import Step
 from asc_sched.lower.spaces import CannotSpreadError, TileProgram, place
 from asc_sched.target.instructions import CARRIER_BITS
+from tests.lower.programs import written
 
 CATALOGUE: dict[str, Op] = dict(ops.catalogue())
 
@@ -113,7 +115,7 @@ def test_a_chain_of_any_length_has_the_buffers_of_one_step(length: int, dtype: s
 
 
 def test_a_wide_value_isnt_kept_out_of_a_buffer_by_a_narrow_one() -> None:
-    program, allocation = flat(CATALOGUE["maximum"], "int64")
+    program, allocation = eased(written("maximum", "int64"))
     check(program, allocation)
     assert sum(s.bits for s in allocation.temps) <= 160
 
