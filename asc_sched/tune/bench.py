@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -51,34 +52,49 @@ class Bench:
         """Each candidate once, as far as time allows, then the leaders in turn."""
         for schedule in candidates:
             known = self._known.get(schedule)
-            if known is not None and known.status == "ok" and known.task_us is not None:
-                self.samples[schedule] = Sample(known.task_us, known.task_us, 0.0, 1)
-            elif known is not None:
-                self.rejected[schedule] = known.reason
+            if known is None:
+                self._first(schedule)
+            elif known.status == "ok" and known.task_us is not None:
+                self.samples[schedule] = _sample_of(known)
             else:
-                self.measured += 1
-                self._judge(schedule, *self._trial(schedule))
+                self.rejected[schedule] = known.reason
             if self.samples and self._late():
                 break
-        if self.measured:
-            self._confirm()
+        if not self.samples and not self.measured:  # all failed before: what made them may be gone
+            self._again(candidates)
+        self._confirm()
+
+    def _first(self, schedule: Schedule) -> None:
+        self.measured += 1
+        self._judge(schedule, *self._trial(schedule), held=False)
+
+    def _again(self, candidates: Sequence[Schedule]) -> None:
+        for schedule in candidates:
+            if self._known[schedule].status != "wrong" and not self._late():
+                del self.rejected[schedule]
+                self._first(schedule)
 
     def _confirm(self) -> None:
         """The leaders are measured again in turn, so that drift of the clock or the heat hits them alike.
 
         One that was fast only once, or fails this time, makes room for the next, until the first ones have held.
         """
-        held: set[Schedule] = set()
+        held = {s for s in self.samples if s in self._known and _has_held(self._known[s])}
         while len(self.samples) > 1:
             leaders = sorted(self.samples, key=lambda s: (self.samples[s].median_us, s.sort_key))[:LEADERS]
-            if held.issuperset(leaders) or (held and self._late()):
+            if held.issuperset(leaders):
                 return
-            self._measure_in_turn(leaders)
-            held.update(leaders)
+            if held and self._late():  # nothing wins that wasn't measured again
+                self.samples = {s: sample for s, sample in self.samples.items() if s in held}
+                return
+            held |= self._measure_in_turn(leaders)
 
-    def _measure_in_turn(self, leaders: Sequence[Schedule]) -> None:
+    def _measure_in_turn(self, leaders: Sequence[Schedule]) -> set[Schedule]:
+        """Those that were measured again. The first round is made whatever the time, others while there is some."""
         times: dict[Schedule, list[float]] = {s: [] for s in leaders}
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
+            if number and self._late():
+                break
             for schedule in [s for s in leaders if s in times]:
                 status, reason, again = self._trial(schedule)
                 if status == "ok":
@@ -87,19 +103,21 @@ class Bench:
                     del times[schedule]
                     self._judge(schedule, status, f"measured again: {reason}", [])
         for schedule, values in times.items():
-            self._judge(schedule, "ok", "", values)
+            self._judge(schedule, "ok", "", values, held=True)
+        return set(times)
 
-    def _judge(self, schedule: Schedule, status: str, reason: str, times: Sequence[float]) -> None:
-        """Keep a candidate's times, or why they don't count."""
+    def _judge(self, schedule: Schedule, status: str, reason: str, times: Sequence[float], held: bool = False) -> None:
+        """Keep a candidate's times, or why they don't count. `held`: they are of being measured again."""
         sample = summarise(times) if status == "ok" else None
         if status == "ok" and sample is None:
             status, reason = "failed", f"the clock gave no usable times: {[f'{t:g}' for t in times][:8]}"
         if sample is None:
             self.samples.pop(schedule, None)
             self.rejected[schedule] = reason
+            self._record(Measurement(schedule, status, None, reason))
         else:
             self.samples[schedule] = sample
-        self._record(Measurement(schedule, status, sample.median_us if sample else None, reason))
+            self._record(Measurement(schedule, status, sample.median_us, _note(sample, held)))
         if self._options.progress:
             self._options.progress(self._options.backend, 1, sample.median_us if sample else None)
 
@@ -116,10 +134,38 @@ class Bench:
         except WorkerCrashError as error:
             if time.monotonic() - started >= opts.trial_limit_s:
                 return "hung", f"no answer within {opts.trial_limit_s:g} s; its process was stopped", []
-            return "crashed", str(error), []
+            return "crashed", f"its process ended with {_ending(error)}", []
         if not answer.get("ok", False):
             return "failed", str(answer.get("reason", "the trial's process gave no answer")), []
         return str(answer["status"]), str(answer.get("reason", "")), [float(t) for t in answer.get("times_us", [])]
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
+
+
+def _ending(error: WorkerCrashError) -> str:
+    """How a trial's process ended, without the words on compiling that a worker's end usually has."""
+    return str(error).rpartition("ended with ")[2] or str(error)
+
+
+# -- what the store keeps of good times, in the place of a reason ---------------------------------------------------
+def _note(sample: Sample, held: bool) -> str:
+    return json.dumps({"min_us": sample.min_us, "spread_us": sample.spread_us, "count": sample.count, "held": held})
+
+
+def _noted(known: Measurement) -> dict[str, float]:
+    try:
+        found = json.loads(known.reason)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _sample_of(known: Measurement) -> Sample:
+    note, us = _noted(known), known.task_us
+    assert us is not None
+    return Sample(us, note.get("min_us", us), note.get("spread_us", 0.0), int(note.get("count", 1)))
+
+
+def _has_held(known: Measurement) -> bool:
+    return bool(_noted(known).get("held", False))

@@ -60,10 +60,14 @@ def decide(samples: Sequence[Sample], schedules: Sequence[Schedule], tie: float 
     """The fastest by median; among those within the noise of it (at least the share `tie`), the simplest schedule."""
     best = min(range(len(samples)), key=lambda i: (samples[i].median_us, schedules[i].sort_key))
     lead = samples[best]
-    tied = [
-        i
-        for i, s in enumerate(samples)
-        if s.median_us - lead.median_us <= max(tie * lead.median_us, lead.spread_us + s.spread_us)
-    ]
+    tied = [i for i, s in enumerate(samples) if _alike(s, lead, tie)]
     winner = min(tied, key=lambda i: schedules[i].sort_key)
     return Decision(winner, tuple(tied))
+
+
+def _alike(sample: Sample, lead: Sample, tie: float) -> bool:
+    """Whether a candidate can't be told from the fastest: close, or within the noise and as fast at times."""
+    apart = sample.median_us - lead.median_us
+    if apart <= tie * lead.median_us:
+        return True
+    return apart <= sample.spread_us + lead.spread_us and sample.min_us <= lead.median_us + lead.spread_us

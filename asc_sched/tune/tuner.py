@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
+
 from asc_sched.declare import Op
 from asc_sched.errors import TuningError
 from asc_sched.lang.infer import infer
@@ -19,7 +21,7 @@ from asc_sched.tune.candidates import Candidates
 from asc_sched.tune.decide import TIE, Sample, decide
 from asc_sched.tune.keys import Problem, problem
 from asc_sched.tune.model import Model, Task
-from asc_sched.tune.options import Options
+from asc_sched.tune.options import Options, check_options
 from asc_sched.tune.result import Entry, TuneResult
 from asc_sched.tune.search import Found
 from asc_sched.tune.space import Space, default_space
@@ -30,6 +32,7 @@ from asc_sched.tune.verify import verify_all
 FINALISTS = 6  # measured because the model likes them
 MODEL_FINALISTS = 4  # compiled and checked where the model's own time is what counts
 SPREAD = 2  # measured because the model may be wrong
+MOST_REASONS = 20  # in the message of a search in which nothing works
 MODEL_TIE = 1e-3  # the model has no noise, but a knob must be worth its lines
 
 
@@ -51,8 +54,9 @@ def tune(
     user's tensors are never touched. Raises `TuningError` when no schedule works, with every reason.
     """
     chip = get_target() if target is None else get_target(target)
-    task = task_of(op, shape, dtype, chip, options.get("l2", "hot"))
+    check_options(options)
     chosen = _backend(backend)
+    task = task_of(op, shape, dtype, chip, options.get("l2", "hot"))
     if isinstance(space, Space) or space is None:
         looked, listed = space or default_space(chip.name), None
     else:
@@ -150,8 +154,8 @@ class _Search:
             return self._rank_listed(self.listed)
         candidates = Candidates(self.options.space, self.model)
         found = self.options.strategy(candidates, self._timer, self.deadline)
-        for schedule, reason in candidates.reasons.items():
-            if not found.ranked:
+        if not found.ranked:
+            for schedule, reason in (*candidates.reasons.items(), *found.failed):
                 self.rejected.setdefault(schedule, reason)
         return found, {rule: n for rule, n in candidates.pruned.items() if n}
 
@@ -268,25 +272,44 @@ class _Search:
             timing.bound_us, timing.bound_by, len(found.ranked), self.measured, self.model.compiled, pruned,
             tuple(self.rejected.items()), time.monotonic() - self.started, cached=self.measured == 0,
         )  # fmt: skip
-        self._keep(result)
-        return result
+        return self._keep(result)
 
-    def _keep(self, result: TuneResult) -> None:
+    def _keep(self, result: TuneResult) -> TuneResult:
+        """Remember the winner, unless a faster one that this search didn't look at is stored."""
         details = {
             "dtypes": list(result.dtypes), "target": result.target, "backend": result.backend, "l2": result.l2,
             "share_of_bound": round(result.entries[0].share_of_bound, 4),
         }  # fmt: skip
         shapes, total = self.task.shapes.inputs, self.task.shapes.total_length
         winner = Winner(self.task.op.name, shapes, total, result.best, result.task_us, details)
-        if self.store.winner(self.problem) != winner:
-            self.store.set_winner(self.problem, winner)
+        stored = self.store.winner(self.problem)
+        if stored == winner:
+            return result
+        judged = stored is None or any(stored.schedule == e.schedule for e in result.entries)
+        if stored is not None and not judged and stored.task_us < (1 - MODEL_TIE) * result.task_us:
+            note = f"calls keep {stored.schedule!r}, {stored.task_us:.2f} us, which an earlier search found"
+            return attrs.evolve(result, note=note)
+        self.store.set_winner(self.problem, winner)
         forget_calls()
+        return result
 
     def _what(self) -> str:
         dtypes = ", ".join(dict.fromkeys(d.name for d in self.task.dtypes))
         return f"tuning {self.task.op.name} at {self.task.shapes.output} {dtypes} on {self.task.target.name}"
 
     def _failure(self, pruned: dict[str, int]) -> str:
-        reasons = [f"  {s!r}: {reason}" for s, reason in list(self.rejected.items())[:20]]
+        """Why nothing works, for each schedule; of many, each reason once, with one of them and how many it is of."""
+        few = len(self.rejected) <= MOST_REASONS
+        alike: dict[str, list[Schedule]] = {}
+        for schedule, reason in self.rejected.items():
+            alike.setdefault(f"{schedule!r}: {reason}" if few else reason, []).append(schedule)
+        reasons = [f"  {reason if few else self._one_of(s, reason)}" for reason, s in alike.items()]
+        shown, rest = reasons[:MOST_REASONS], len(reasons) - MOST_REASONS
         rules = [f"  {n} schedules: {rule}" for rule, n in pruned.items()]
-        return "\n".join([f"{self._what()}: no schedule works", *(reasons or rules)])
+        more = [f"  and {rest} reasons more"] if rest > 0 else []
+        return "\n".join([f"{self._what()}: no schedule works", *(shown or rules), *more])
+
+    @staticmethod
+    def _one_of(schedules: list[Schedule], reason: str) -> str:
+        more = f" and {len(schedules) - 1} more" if len(schedules) > 1 else ""
+        return f"{schedules[0]!r}{more}: {reason}"

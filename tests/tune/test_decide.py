@@ -46,3 +46,11 @@ def test_without_noise_the_fastest_wins() -> None:
     exact = [Sample(100.0, 100.0, 0.0, 1), Sample(99.99, 99.99, 0.0, 1)]
     assert decide(exact, [A, B], tie=1e-6).winner == 1
     assert decide(exact, [A, B]).winner == 0
+
+
+def test_a_noisy_candidate_that_is_never_faster_is_no_tie() -> None:
+    noisy = summarise([101, 102, 103, 104, 105, 106, 120, 121, 122, 150, 151, 152, 153, 154])
+    steady = summarise([100.0] * 14)
+    assert noisy is not None and steady is not None
+    decision = decide([noisy, steady], [A, B])
+    assert decision.winner == 1 and decision.tied == (1,)

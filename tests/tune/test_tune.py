@@ -10,12 +10,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from asc_sched import Op, Schedule, op
+from asc_sched import Op, Schedule, get_target, op
 from asc_sched.cli import group
 from asc_sched.errors import TuningError
 from asc_sched.tune.space import Space
-from asc_sched.tune.store import ENV_STORE, Store
-from asc_sched.tune.tuner import tune
+from asc_sched.tune.store import ENV_STORE, Measurement, Store
+from asc_sched.tune.tuner import task_of, task_problem, tune
 from tests.tune.fake import SCRIPT
 
 SMALL = Space(core_num=(2, 4), tile_length=(256, 512), l2_cache="normal", bank_pad=False, pack_inputs=False)
@@ -174,6 +174,70 @@ def test_when_all_fail_when_measured_again_each_reason_is_given(add: Op, monkeyp
     with pytest.raises(TuningError, match="no schedule works") as error:
         _faulty(monkeypatch, add, plan)
     assert str(error.value).count("measured again: ") == 2
+
+
+def test_times_that_were_not_measured_again_are_when_a_search_goes_on(
+    add: Op, monkeypatch: pytest.MonkeyPatch, own_store: Path
+) -> None:
+    """As after a kill between the first measurements and the second ones."""
+    plan: dict[int, dict[str, Any]] = {1: {"us": [100.0] * 4}, 2: {"us": [50.0] * 4}}
+    task = task_of(add, (4096,), "float32", get_target(), "hot")
+    for cores, us in ((1, 10.0), (2, 50.0)):
+        listed = Schedule(core_num=cores, tile_length=256)
+        Store(own_store).record(task_problem(task, "camodel"), Measurement(listed, "ok", us))
+    result = _faulty(monkeypatch, add, plan)
+    assert result.best.core_num == 2 and result.entries[1].task_us == 100.0
+
+
+def test_the_same_search_again_has_the_same_winner(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it was a tie: how far times spread is kept with them."""
+    plan = {n: {"us": [us - 4, us - 2, us, us + 2, us + 4]} for n, us in ((1, 103), (2, 100))}
+    first, again = _faulty(monkeypatch, add, plan), _faulty(monkeypatch, add, plan)
+    assert again.cached and first.best == again.best == Schedule(core_num=1, tile_length=256)
+    assert all(e.tied for e in again.entries)
+
+
+def test_what_failed_is_tried_again_where_nothing_else_works(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TuningError, match="the driver said no"):
+        _faulty(monkeypatch, add, {1: {"fault": "raise"}, 2: {"fault": "abort"}})
+    assert _faulty(monkeypatch, add, {1: {"us": [5.0]}, 2: {"us": [9.0]}}).best.core_num == 1
+
+
+def test_how_a_trial_ended_is_not_blamed_on_the_compiler(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = _faulty(monkeypatch, add, {1: {"us": [5.0]}, 2: {"fault": "abort"}})
+    assert result.rejected[0][1].startswith("its process ended with SIGABRT")
+
+
+def test_a_worse_search_does_not_replace_a_better_winner(add: Op, own_store: Path) -> None:
+    good, bad = Schedule(core_num=48, tile_length=2048), Schedule(core_num=1, tile_length=64)
+    add.tune((1 << 20,), space=[good])
+    result = add.tune((1 << 20,), space=[bad])
+    assert result.best == bad and "calls keep Schedule(core_num=48" in str(result)
+    assert [w.schedule for w in Store(own_store).winners()] == [good]
+    assert add.tune((1 << 20,), space=[good, bad]).best == good
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"top": 0}, "top=0: it has to be a whole number of at least 1"),
+        ({"budget_s": "60s"}, "budget_s='60s': it has to be a number of seconds of at least 0"),
+        ({"trial_limit_s": 0}, "trial_limit_s=0: it has to be a number of seconds above 0"),
+        ({"budget": 3}, "tune has no keyword 'budget'"),
+        ({"l2": "warm"}, "l2='warm' is unknown"),
+        ({"strategy": 3}, "strategy=3 is no strategy"),
+    ],
+)
+def test_options_that_cannot_be_are_named(add: Op, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TuningError) as error:
+        add.tune((4096,), **options)
+    assert message in str(error.value)
+
+
+def test_a_size_that_nothing_can_hold_is_told(add: Op) -> None:
+    with pytest.raises(TuningError, match="no schedule works") as error:
+        add.tune((1 << 40, 1 << 40))
+    assert len(str(error.value).splitlines()) > 1
 
 
 def test_the_fastest_measured_one_wins(add: Op, monkeypatch: pytest.MonkeyPatch) -> None:
