@@ -65,27 +65,32 @@ class DeviceBackend:
         with device_memory(runtime, args) as addresses:
             launcher(args.core_num, stream.value, (*addresses, *args.sizes, *args.scalars))
             rt.synchronize(stream)
-            for tensor, address in zip(args.outputs, addresses[len(args.inputs) :], strict=True):
-                rt.copy_data_from_device(ctypes.c_void_p(tensor.data_ptr()), ctypes.c_void_p(address), tensor.nbytes)
+            tensors = (*args.inputs, *args.outputs) if args.guard else args.outputs
+            for tensor, address in zip(tensors, addresses[-len(tensors) :], strict=True):
+                host, nbytes = _guarded(tensor, args)
+                rt.copy_data_from_device(ctypes.c_void_p(host), ctypes.c_void_p(address - args.guard), nbytes)
+
+
+def _guarded(tensor: torch.Tensor, args: LaunchArgs) -> tuple[int, int]:
+    """(address, bytes) of a tensor's memory on the host with its guards."""
+    return tensor.data_ptr() - args.guard, tensor.nbytes + 2 * args.guard
 
 
 @contextlib.contextmanager
 def device_memory(runtime: Runtime, args: LaunchArgs) -> Iterator[list[int]]:
     """Addresses of copies of the inputs and of room for the outputs, in the kernel's order; freed at the end.
 
-    Outputs in whose memory the kernel leaves gaps are copied there too, since all of it is copied back.
+    Outputs in whose memory the kernel leaves gaps are copied there too, since all of it is copied back, and those with
+    guards, as what is in them is poison.
     """
     rt = runtime.rt
     held: list[Any] = []
+    copied = [True] * len(args.inputs) + [partial or args.guard > 0 for partial in args.partial]
     try:
-        for tensor in args.inputs:
-            held.append(rt.copy_data_to_device(ctypes.c_void_p(tensor.data_ptr()), tensor.nbytes))
-        for tensor, partial in zip(args.outputs, args.partial, strict=True):
-            if partial:
-                held.append(rt.copy_data_to_device(ctypes.c_void_p(tensor.data_ptr()), tensor.nbytes))
-            else:
-                held.append(rt.malloc(tensor.nbytes))
-        yield [int(memory.value) for memory in held]
+        for tensor, with_data in zip((*args.inputs, *args.outputs), copied, strict=True):
+            host, nbytes = _guarded(tensor, args)
+            held.append(rt.copy_data_to_device(ctypes.c_void_p(host), nbytes) if with_data else rt.malloc(nbytes))
+        yield [int(memory.value) + args.guard for memory in held]
     except RuntimeError as err:
         if isinstance(err, BackendError):
             raise

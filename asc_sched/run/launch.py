@@ -25,7 +25,8 @@ class LaunchArgs:
     """What a backend gets: memory as 1-d tensors in kernel order, sizes and scalars as plain numbers, cores to launch.
 
     `partial` says of each output whether the kernel leaves gaps in its memory, which must stay as it is. `copies` are
-    the tensors that were copied for the launch or are after it, in words.
+    the tensors that were copied for the launch or are after it, in words. `guard` are bytes that lie before and behind
+    each tensor's memory on the host, and have to around its copy on a device, there and back.
     """
 
     inputs: tuple[torch.Tensor, ...]
@@ -35,6 +36,7 @@ class LaunchArgs:
     core_num: int
     partial: tuple[bool, ...] = ()
     copies: tuple[str, ...] = ()
+    guard: int = 0
 
 
 def launch(

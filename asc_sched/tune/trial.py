@@ -17,13 +17,15 @@ from asc_sched.declare import Op
 from asc_sched.errors import AscSchedError
 from asc_sched.kernel import Kernel, generate
 from asc_sched.library.graphs import graph_from_json, graph_to_json
+from asc_sched.run.backend import get_backend
 from asc_sched.run.check import allowances, compare, random_inputs
+from asc_sched.run.launch import bind_launch
 from asc_sched.schedule import Schedule
 
 if TYPE_CHECKING:
     import torch
 
-CANARY_BYTES = 64
+CANARY_BYTES = 512  # a line of GM: tensors lie in lines as they would without
 _CANARY, _POISON = 0xA5, 0x5A
 
 
@@ -43,7 +45,16 @@ class BackendRunner:
     l2: str
 
     def run(self, kernel: Kernel, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
-        kernel(*inputs, out=list(outputs), backend=self.backend, **missing_scalars(kernel.op))
+        """What lies in the tensors and in the canaries around them goes to a device and back, too.
+
+        Tensors that the kernel has copied first lie elsewhere: no canaries can be around those.
+        """
+        numbers = missing_scalars(kernel.op)
+        args, _, _ = bind_launch(kernel, inputs, list(outputs), numbers)
+        if args.copies:
+            kernel(*inputs, out=list(outputs), backend=self.backend, **numbers)
+        else:
+            get_backend(self.backend).run(kernel, attrs.evolve(args, guard=CANARY_BYTES))
 
     def measure(self, kernel: Kernel, inputs: Sequence[torch.Tensor], repeats: int) -> Sequence[float]:
         from asc_sched.run.measure import measure
@@ -139,13 +150,15 @@ def check(kernel: Kernel, runner: Runner, inputs: Sequence[torch.Tensor]) -> str
     import torch
 
     assert kernel.shapes is not None
-    kept = [t.clone() for t in inputs]
+    kept = list(inputs)
+    inputs, around = _guarded_copies(kept)
     guarded = [_guarded(kernel.shapes.total_length, t.dtype.torch) for t in kernel.plan.outputs]
     outputs = [inner.view(kernel.shapes.output) for _, inner in guarded]
     runner.run(kernel, inputs, outputs)
-    for planned, (whole, _) in zip(kernel.plan.outputs, guarded, strict=True):
+    names = [f"input {t.name}" for t in kernel.plan.inputs] + [f"output {t.name}" for t in kernel.plan.outputs]
+    for name, whole in zip(names, (*around, *(whole for whole, _ in guarded)), strict=True):
         if not bool((whole[:CANARY_BYTES] == _CANARY).all() and (whole[-CANARY_BYTES:] == _CANARY).all()):
-            return f"memory beside output {planned.name} was overwritten"
+            return f"memory beside {name} was overwritten"
     for planned, before, after in zip(kernel.plan.inputs, kept, inputs, strict=True):
         if not torch.equal(before.view(-1).view(torch.uint8), after.reshape(-1).view(torch.uint8)):
             return f"input {planned.name} was changed"
@@ -161,6 +174,16 @@ def check(kernel: Kernel, runner: Runner, inputs: Sequence[torch.Tensor]) -> str
                 f"max abs error {result.max_abs_error:.3g}"
             )
     return ""
+
+
+def _guarded_copies(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Copies of tensors between canaries, and all bytes of each."""
+    copies, around = [], []
+    for tensor in tensors:
+        whole, inner = _guarded(tensor.numel(), tensor.dtype)
+        copies.append(inner.view(tensor.shape).copy_(tensor))
+        around.append(whole)
+    return copies, around
 
 
 def _guarded(length: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
