@@ -277,7 +277,7 @@ class Call:
 
     @property
     def _rounded(self) -> DType | None:
-        """As torch does, comparisons take numbers as elements of the operands' dtype, integer functions of their own."""
+        """As in torch, comparisons take numbers as elements of the operands' dtype, integer functions of their own."""
         if self.result is not BOOL:
             return None if self.dtype.is_float else self.dtype
         return self.lower.typed.types[self.index].operands

@@ -19,6 +19,7 @@ from asc_sched.target import Target
 
 # Rooms whose code decides what a schedule's kernel looks like or how long the model takes it to run.
 _ROOMS = ("lang", "lower", "emit", "tiling", "target", "sim")
+_FILES = ("kernel.py", "schedule.py", "tune/model.py", "tune/row_sketch.py", "tune/sketch.py")
 
 
 @attrs.frozen
@@ -87,11 +88,10 @@ def generator_version() -> str:
     """The package's version and a digest of the code and templates that make kernels."""
     root = Path(asc_sched.__file__).parent
     digest = hashlib.sha256()
-    for room in _ROOMS:
-        for file in sorted((root / room).rglob("*")):
-            if file.suffix in (".py", ".j2"):
-                digest.update(file.relative_to(root).as_posix().encode())
-                digest.update(file.read_bytes())
+    files = [file for room in _ROOMS for file in sorted((root / room).rglob("*")) if file.suffix in (".py", ".j2")]
+    for file in (*files, *(root / name for name in _FILES)):
+        digest.update(file.relative_to(root).as_posix().encode())
+        digest.update(file.read_bytes())
     return f"{asc_sched.__version__}+{digest.hexdigest()[:16]}"
 
 

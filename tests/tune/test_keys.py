@@ -75,7 +75,9 @@ def test_another_pyasc_or_cann_is_another_key(add: Op, monkeypatch: pytest.Monke
     assert _key(add, "model") != before["model"]
 
 
-@pytest.mark.parametrize("edited", ["emit/templates", "lower/rule.py", "sim/engine.py", "target/timing.py"])
+@pytest.mark.parametrize("edited", [
+    "emit/templates", "lower/rule.py", "sim/engine.py", "target/timing.py", "tune/row_sketch.py", "kernel.py",
+])  # fmt: skip
 def test_an_edit_of_the_generator_is_another_key(
     add: Op, edited: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
