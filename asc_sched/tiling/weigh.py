@@ -16,6 +16,8 @@ CORES = (1, 2, 4, 8, 12, 16, 24, 32, 40)
 BETWEEN = (3, 6, 10, 14, 20, 28, 36, 44)
 # A core's block is cut into the fewest tiles that fit, or into some more.
 _MORE_TILES = (1, 2, 3, 4, 6, 8)
+# Near the longest tile, buffers may lie in other banks.
+_PARTS = (1, 31 / 32, 15 / 16, 7 / 8, 13 / 16)
 MIN_COPY_BYTES = 4096
 """Shorter copies (of the widest tensor) are nearly all latency; tiles aren't cut below it to gain overlap."""
 WORTH = 0.01
@@ -32,10 +34,11 @@ def weighed_schedule(total_length: int, work: Work, target: Target) -> Schedule:
     - Two buffers where a core has two tiles to overlap.
     - Cores and tiles are weighed by `Estimate`: one more core costs its launch, one more tile its latencies, and a
       single long tile overlaps nothing.
-    - Sources of an instruction are kept out of each other's UB banks where that saves more than the shorter tile costs.
+    - Then tiles somewhat shorter, sources kept out of each other's UB banks, and single buffers, where
+      that saves enough.
     """
     rule = _Rule(max(total_length, 1), work, target)
-    return rule.padded(rule.best())
+    return rule.refined(rule.best())
 
 
 class _Rule:
@@ -102,14 +105,29 @@ class _Rule:
                     lengths[tile] = None
         return list(lengths)
 
-    def padded(self, schedule: Schedule) -> Schedule:
-        """The schedule with bank padding, and as much shorter tiles as that needs, if that is worth it."""
-        if not self.work.has_pairs:
-            return schedule
-        padded = attrs.evolve(schedule, bank_pad=True)
-        longest = min(schedule.tile_length or 0, self._longest(padded))
+    def refined(self, schedule: Schedule) -> Schedule:
+        """The schedule, or one beside it that is worth its lines: other banks, tiles a little shorter, one buffer."""
+        block = Split.of(self.total_length, schedule.core_num or 1, self.align).block_length
+        usual = self.estimate.task_us(schedule)
+        found = {schedule: usual}
+        for variant in self._variants(schedule):
+            found |= {s: self.estimate.task_us(s) for s in self._near(variant, schedule.tile_length or 0, block)}
+        best = min(found, key=lambda s: (found[s], s.sort_key))
+        return best if found[best] < (1 - WORTH) * usual else schedule
+
+    def _variants(self, schedule: Schedule) -> list[Schedule]:
+        pads = (False, True) if self.work.has_pairs else (False,)
+        numbers = (2, 1) if schedule.buffer_num == 2 else (1,)
+        return [attrs.evolve(schedule, bank_pad=pad, buffer_num=n) for n in numbers for pad in pads]
+
+    def _near(self, variant: Schedule, tile_length: int, block_length: int) -> Iterator[Schedule]:
+        """With the tile as it is, as far as it fits; where there are several, with the longest and somewhat shorter."""
+        longest = self._longest(variant)
         if not longest:
-            return schedule
-        padded = attrs.evolve(padded, tile_length=longest)
-        saved = 1 - self.estimate.task_us(padded) / self.estimate.task_us(schedule)
-        return padded if saved > WORTH else schedule
+            return
+        lengths = {min(tile_length, longest)}
+        if block_length > longest:
+            line = self.align.line_length if longest >= self.align.line_length else self.align.datablock_length
+            lengths |= {int(longest * part) // line * line for part in _PARTS}
+        for length in sorted(lengths - {0}):
+            yield attrs.evolve(variant, tile_length=length)
