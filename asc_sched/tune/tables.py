@@ -30,14 +30,13 @@ from asc_sched import toml
 from asc_sched.errors import AscSchedError, TargetError, TuningError
 from asc_sched.files import write_atomic
 from asc_sched.lang.dtypes import get_dtype
-from asc_sched.run.backend import BACKENDS
 from asc_sched.run.measure import L2_STATES
 from asc_sched.schedule import Schedule
 from asc_sched.target import Target, get_target
+from asc_sched.tune.backends import TIMERS
 from asc_sched.tune.store import Winner
 
 _log = logging.getLogger("asc_sched")
-TIMED_BY = ("model", *(b for b in BACKENDS if b != "sim"))
 MOST = 2**63 - 1  # of a size
 
 _EXAMPLE = "tuned.toml"
@@ -190,7 +189,7 @@ def _row(entry: Any, chip: Target) -> Row:
     if not _is_number(share) or share < 0:
         raise _NotATime(f"share_of_bound={share!r} is not a share, such as 0.93")
     return Row(
-        entry["op"], dtypes, shapes, _one_of("backend", entry.get("backend", "model"), TIMED_BY),
+        entry["op"], dtypes, shapes, _one_of("backend", entry.get("backend", "model"), TIMERS),
         _one_of("l2", entry.get("l2", "hot"), L2_STATES), float(task_us), float(share), _schedule(entry, chip),
     )  # fmt: skip
 
