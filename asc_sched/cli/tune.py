@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from asc_sched.cli.common import emit_json, errors_as_json, load_op, op_options, parse_dtype, parse_shape
 from asc_sched.declare import Op
 from asc_sched.errors import AscSchedError, DtypeError, TuningError
 from asc_sched.schedule import Schedule
+from asc_sched.tune.backends import require, timer
 from asc_sched.tune.space import Space, read_space
 
 
@@ -39,7 +42,10 @@ def command(op: str | None, library: Path | None, as_json: bool, **options: Any)
         raise click.UsageError("name one op, or give --all with a library's declaration")
     if library is None and options["shape"] is None:
         raise click.UsageError("Missing option '--shape'.")
+    if library is not None:
+        _refuse_declared(click.get_current_context())
     with errors_as_json(as_json):
+        options |= _checked(options)
         if library is not None:
             sys.exit(_tune_all(library, as_json, **options))
         result = _tune(str(op), quiet=as_json, **options)
@@ -47,6 +53,26 @@ def command(op: str | None, library: Path | None, as_json: bool, **options: Any)
         emit_json(result.to_json())
     else:
         click.echo(str(result))
+
+
+_DECLARED = ("shape", "dtype", "scalars", "target")
+
+
+def _refuse_declared(ctx: click.Context) -> None:
+    """Raises `click.UsageError` for options of what a library declares itself."""
+    unset = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    given = [f"--{name}" for name in _DECLARED if ctx.get_parameter_source(name) not in unset]
+    if given:
+        verb = "doesn't" if len(given) == 1 else "don't"
+        raise click.UsageError(f"{', '.join(given)} {verb} apply with --all: the library declares what it has")
+
+
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of every search, read; a mistake in them is one error, whatever there is to tune."""
+    backend = timer(options["backend"])
+    budget_s, space = parse_seconds(options["budget"]), _space(options["space"])
+    require(backend)
+    return {"backend": backend, "budget_s": budget_s, "space": space}
 
 
 def _tune(text: str, quiet: bool, **options: Any) -> Any:
@@ -67,8 +93,8 @@ def _search(declared: Op, shape: Any, dtype: Any, target: str, quiet: bool, opti
     with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
         bar = _Bar(progress)
         return tune(
-            declared, shape, dtype, target=target, space=_space(options["space"]), backend=options["backend"],
-            l2=options["l2"], budget_s=parse_seconds(options["budget"]), top=options["top"], progress=bar,
+            declared, shape, dtype, target=target, space=options["space"], backend=options["backend"],
+            l2=options["l2"], budget_s=options["budget_s"], top=options["top"], progress=bar,
         )  # fmt: skip
 
 
@@ -120,21 +146,22 @@ def _print_row(row: dict[str, Any]) -> None:
 
 
 class _Bar:
-    """The search's progress: how many schedules were looked at, and the best time so far."""
+    """The search's progress: how many schedules a backend has looked at, and the best of its own times so far."""
 
     def __init__(self, progress: Any) -> None:
         self._progress = progress
         self._task = progress.add_task("looking", total=None)
-        self._looked, self._best, self._shown = 0, float("inf"), 0.0
+        self._backend, self._looked, self._best, self._shown = "", 0, math.inf, 0.0
 
     def __call__(self, backend: str, count: int, task_us: float | None) -> None:
+        if backend != self._backend:  # the model ranks, a device measures: their times are not of one kind
+            self._backend, self._looked, self._best, self._shown = backend, 0, math.inf, 0.0
         self._looked += count
-        self._best = min(self._best, task_us or float("inf"))
+        self._best = min(self._best, task_us or math.inf)
         if time.monotonic() - self._shown > 0.1:
             self._shown = time.monotonic()
-            self._progress.update(
-                self._task, description=f"{backend}: {self._looked} schedules, best so far {self._best:.2f} us"
-            )
+            best = f", best so far {self._best:.2f} us" if self._best < math.inf else ""
+            self._progress.update(self._task, description=f"{backend}: {self._looked} schedules{best}")
 
 
 def _space(name: str) -> Space | None:
@@ -154,6 +181,6 @@ def _space(name: str) -> Space | None:
 def parse_seconds(text: str) -> float:
     """``60s``, ``5m``, ``1.5h`` or plain seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if not match or float(match[1]) <= 0:
+    if not match or not 0 < float(match[1]) < math.inf:
         raise TuningError(f"budget {text!r}: expected a time such as 60s, 5m or 1h")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ class Space:
         for name, numbers in (("tile_counts", self.tile_counts), ("min_copy_bytes", (self.min_copy_bytes,))):
             if not numbers or not all(type(n) is int and n >= 1 for n in numbers):
                 raise ScheduleError(f"Space({name}={getattr(self, name)!r}): allowed are integers of 1 or more")
+        _check_restrictions(self.restrictions)
 
     def variants(self) -> Iterator[Schedule]:
         """Every combination of the knobs besides core_num and tile_length."""
@@ -88,7 +90,27 @@ class Space:
 
     def refused_by(self, schedule: Schedule) -> str | None:
         """The name of the first restriction that a schedule breaks."""
-        return next((name for name, keeps in self.restrictions.items() if not keeps(schedule)), None)
+        return next((name for name in self.restrictions if not self._keeps(name, schedule)), None)
+
+    def _keeps(self, name: str, schedule: Schedule) -> bool:
+        try:
+            return bool(self.restrictions[name](schedule))
+        except Exception as error:  # the user's own code
+            raise TuningError(
+                f"restriction {name!r} raised {type(error).__name__} for {schedule!r}: {error}"
+            ) from error
+
+
+def _check_restrictions(given: object) -> None:
+    example = "such as {'short tiles': lambda s: s.tile_length <= 4096}"
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise ScheduleError(f"Space(restrictions=...) is a mapping of names to conditions, {example}, not {kind}")
+    for name, keeps in given.items():
+        if not isinstance(name, str):
+            raise ScheduleError(f"Space(restrictions=...): the name {name!r} is not a str; give names, {example}")
+        if not callable(keeps):
+            raise ScheduleError(f"Space(restrictions=...): {name!r} is {keeps!r}, not a condition, {example}")
 
 
 def read_space(path: Path) -> Space:
@@ -98,8 +120,8 @@ def read_space(path: Path) -> Space:
     except OSError as error:
         raise TuningError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise TuningError(f"{path}: {error}") from None
-    except toml.TOMLDecodeError as error:
+        raise TuningError(f"{path} is not UTF-8 text: {error}") from None
+    except (ValueError, RecursionError) as error:  # also for numbers that are too long, nesting that is too deep
         raise TuningError(f"{path} is not TOML: {error}") from None
     if "restrictions" in fields:
         raise TuningError(f"{path}: restrictions are conditions in Python; pass a Space to Op.tune(space=...)")
@@ -115,3 +137,37 @@ def default_space(target: str) -> Space:
 
     space: Space = TARGET_SPACES.get(target, DEFAULT_SPACE)
     return space
+
+
+def space_of(value: Space | str | Iterable[Schedule] | None, target: str) -> Space | tuple[Schedule, ...]:
+    """What a caller's `space=` asks for: None and "default" are the target's own, "plain" has no memory knobs.
+
+    A list of schedules comes back as a tuple. Raises `TuningError` for anything else, naming what is allowed.
+    """
+    from asc_sched.schedules import PLAIN_SPACE
+
+    if isinstance(value, Space):
+        return value
+    if value is None or value == "default":
+        return default_space(target)
+    if value == "plain":
+        plain: Space = PLAIN_SPACE
+        return plain
+    if isinstance(value, str):
+        near = difflib.get_close_matches(value, ("default", "plain"), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise TuningError(f"unknown space {value!r}{hint} (known: default, plain; read_space reads a file)")
+    allowed = "space= takes a Space or a list of Schedule"
+    if isinstance(value, Schedule):
+        raise TuningError(f"{allowed}; for this schedule alone: space=[{value!r}]")
+    if not isinstance(value, Iterable) or isinstance(value, (Mapping, bytes)):
+        raise TuningError(f"{allowed}, not {type(value).__name__}")
+    schedules = tuple(value)
+    for number, schedule in enumerate(schedules):
+        if not isinstance(schedule, Schedule):
+            raise TuningError(f"{allowed}, and element {number} of the list is {_kind(schedule)}")
+    return schedules
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"

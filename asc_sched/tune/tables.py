@@ -16,6 +16,10 @@ One table per target::
 
 from __future__ import annotations
 
+import difflib
+import logging
+import math
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,13 +27,19 @@ from typing import Any
 import attrs
 
 from asc_sched import toml
-from asc_sched.errors import AscSchedError, TuningError
+from asc_sched.errors import AscSchedError, TargetError, TuningError
 from asc_sched.files import write_atomic
 from asc_sched.lang.dtypes import get_dtype
+from asc_sched.run.measure import L2_STATES
 from asc_sched.schedule import Schedule
-from asc_sched.target import get_target
+from asc_sched.target import Target, get_target
+from asc_sched.tune.backends import TIMERS
 from asc_sched.tune.store import Winner
 
+_log = logging.getLogger("asc_sched")
+MOST = 2**63 - 1  # of a size
+
+_EXAMPLE = "tuned.toml"
 _ABOUT = ("op", "dtypes", "shapes", "backend", "l2", "task_us", "share_of_bound")
 
 
@@ -90,67 +100,177 @@ def _value(value: bool | int | str) -> str:
     return str(value).lower() if isinstance(value, bool) else _text(value) if isinstance(value, str) else str(value)
 
 
-def from_toml(text: str, where: str) -> tuple[str, dict[tuple[Any, ...], Row]]:
-    """The target and rows of a table. Raises `TuningError` naming the file and the entry that can't be used."""
+def entries(text: str, where: str, *, broken_times: bool = True) -> tuple[str, list[Row]]:
+    """The target and rows of a table in the file's order, all of them checked.
+
+    Raises `TuningError` naming the file, the number of the entry that can't be used, its op and the field. With
+    `broken_times` False, entries whose times are no times are left out instead, with a warning.
+    """
     try:
         data = toml.loads(text)
-    except toml.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also for numbers that are too long, nesting that is too deep
         raise TuningError(f"{where} is not TOML: {error}") from None
-    target = data.get("target")
-    if not isinstance(target, str):
-        raise TuningError(f'{where}: target = "..." is missing at the top')
-    get_target(target)
-    entries = data.get("schedule", [])
-    if not isinstance(entries, list):
+    for name in data:
+        if name not in ("target", "schedule"):
+            raise TuningError(f"{where}: unknown {name!r} at the top{_near(name, ('target', 'schedule'))}")
+    chip = _target(data.get("target"), where)
+    found = data.get("schedule", [])
+    if not isinstance(found, list):
         raise TuningError(f"{where}: expected [[schedule]] entries")
-    rows = [_row(entry, f"{where}, entry {i + 1}") for i, entry in enumerate(entries)]
-    return target, {r.key: r for r in rows}
+    rows = []
+    for number, entry in enumerate(found, 1):
+        place = entry_name(where, number, entry.get("op") if isinstance(entry, Mapping) else None)
+        try:
+            rows.append(_row(entry, chip))
+        except _NotATime as error:
+            if broken_times:
+                raise TuningError(f"{place}: {error}") from None
+            _log.warning("%s: %s; left out", place, error)
+        except AscSchedError as error:
+            raise TuningError(f"{place}: {error}") from None
+    return chip.name, rows
 
 
-def _row(entry: Any, where: str) -> Row:
-    if not isinstance(entry, Mapping):
-        raise TuningError(f"{where}: expected a table of fields")
-    missing = [f for f in ("op", "dtypes", "shapes", "task_us") if f not in entry]
-    if missing:
-        raise TuningError(f"{where}: {missing[0]} is missing")
+def entry_name(where: str, number: int, op: object) -> str:
+    """What messages call an entry."""
+    return f"{where}, entry {number} ({op})" if isinstance(op, str) else f"{where}, entry {number}"
+
+
+def from_toml(text: str, where: str) -> tuple[str, dict[tuple[Any, ...], Row]]:
+    """`entries` by their keys; of two for one thing the faster."""
+    target, rows = entries(text, where)
+    return target, fastest(rows)
+
+
+def fastest(rows: Iterable[Row]) -> dict[tuple[Any, ...], Row]:
+    """Rows by their keys; of two for one thing the faster, of equally fast ones the first."""
+    best: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        old = best.setdefault(row.key, row)
+        if row.task_us < old.task_us:
+            best[row.key] = row
+    return best
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _target(name: Any, where: str) -> Target:
+    if not isinstance(name, str):
+        raise TuningError(f'{where}: target = "..." is missing at the top')
     try:
-        return Row(
-            str(entry["op"]),
-            tuple(get_dtype(str(d)).name for d in entry["dtypes"]),
-            tuple(tuple(int(n) for n in s) for s in entry["shapes"]),
-            str(entry.get("backend", "model")),
-            str(entry.get("l2", "hot")),
-            float(entry["task_us"]),
-            float(entry.get("share_of_bound", 0.0)),
-            Schedule.from_dict({k: v for k, v in entry.items() if k not in _ABOUT}),
-        )
-    except (AscSchedError, TypeError, ValueError) as error:
+        return get_target(name)
+    except TargetError as error:
         raise TuningError(f"{where}: {error}") from None
 
 
-def read(path: Path) -> tuple[str, dict[tuple[Any, ...], Row]]:
-    """`from_toml` of a file. Raises `TuningError`."""
+class _NotATime(TuningError):
+    """A field of an entry should be a time and isn't."""
+
+
+def _row(entry: Any, chip: Target) -> Row:
+    if not isinstance(entry, Mapping):
+        raise TuningError("expected a table of fields")
+    missing = [f for f in ("op", "dtypes", "shapes", "task_us") if f not in entry]
+    if missing:
+        raise TuningError(f"{missing[0]} is missing")
+    if not isinstance(entry["op"], str):
+        raise TuningError(f"op={entry['op']!r} is not an op's name")
+    dtypes, shapes = _dtypes(entry["dtypes"]), _shapes(entry["shapes"])
+    if len(dtypes) != len(shapes):
+        raise TuningError(
+            f"dtypes and shapes: {len(dtypes)} dtypes for {len(shapes)} shapes; each input has one of each"
+        )
+    task_us, share = entry["task_us"], entry.get("share_of_bound", 0.0)
+    if not _is_number(task_us) or task_us <= 0:
+        raise _NotATime(f"task_us={task_us!r} is not a time in microseconds")
+    if not _is_number(share) or share < 0:
+        raise _NotATime(f"share_of_bound={share!r} is not a share, such as 0.93")
+    return Row(
+        entry["op"], dtypes, shapes, _one_of("backend", entry.get("backend", "model"), TIMERS),
+        _one_of("l2", entry.get("l2", "hot"), L2_STATES), float(task_us), float(share), _schedule(entry, chip),
+    )  # fmt: skip
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300 and value == value
+
+
+def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value in allowed:
+        return value
+    raise TuningError(f"{field}={value!r} is unknown (supported: {', '.join(allowed)}){_near(str(value), allowed)}")
+
+
+def _dtypes(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(d, str) for d in value):
+        raise TuningError(f'dtypes={value!r}: expected a list of names, one for each input, such as ["float32"]')
     try:
-        return from_toml(path.read_text(encoding="utf-8"), str(path))
+        return tuple(get_dtype(d).name for d in value)
+    except AscSchedError as error:
+        raise TuningError(f"dtypes={value!r}: {error}") from None
+
+
+def _shapes(value: Any) -> tuple[tuple[int, ...], ...]:
+    listed = isinstance(value, list) and value and all(isinstance(s, list) for s in value)
+    if not listed or not all(type(n) is int and 0 <= n <= MOST for s in value for n in s):
+        raise TuningError(
+            f"shapes={value!r}: expected a list of sizes for each input, integers from 0 on, such as [[8, 2048]]"
+        )
+    shapes = tuple(map(tuple, value))
+    if any(math.prod(s) > MOST for s in shapes):
+        raise TuningError(f"shapes={value!r}: no tensor has that many elements")
+    return shapes
+
+
+def _schedule(entry: Mapping[str, Any], chip: Target) -> Schedule:
+    schedule = Schedule.from_dict({k: v for k, v in entry.items() if k not in _ABOUT})
+    if schedule.core_num is not None and schedule.core_num > chip.vector_cores:
+        raise TuningError(f"core_num={schedule.core_num}: {chip.name} has {chip.vector_cores} cores")
+    return schedule
+
+
+def read(path: Path, *, broken_times: bool = True) -> tuple[str, list[Row]]:
+    """`entries` of a file. Raises `TuningError`."""
+    try:
+        return entries(path.read_text(encoding="utf-8"), str(path), broken_times=broken_times)
     except OSError as error:
         raise TuningError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise TuningError(f"{path}: {error}") from None
+        raise TuningError(f"{path} is not UTF-8 text: {error}") from None
+
+
+def check_writable(path: Path) -> None:
+    """Raises `TuningError` where a table can't be kept: devices, streams, folders, files that are write-protected."""
+    place = str(path.absolute())
+    if place.startswith(("/dev/fd/", "/proc/")) or place in ("/dev/stdout", "/dev/stderr", "/dev/stdin"):
+        raise TuningError(f"{path} is a stream; a table is merged into a regular file, such as {_EXAMPLE}")
+    if not path.exists():
+        return
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "not a regular file"
+        raise TuningError(f"{path} is {kind}; a table is merged into a regular file, such as {_EXAMPLE}")
+    if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):  # root may write anything
+        raise TuningError(f"{path} is write-protected; allow writing (chmod u+w), or export to another file")
 
 
 def merge_into(path: Path, target: str, rows: Iterable[Row]) -> int:
-    """Add rows to a table on disk (made if need be); of two rows for one thing the faster stays. How many changed."""
+    """Add rows to a table on disk (made if need be); of two rows for one thing the faster stays. How many changed.
+
+    Rows of the file whose times are no times are replaced. Raises `TuningError` for a file that isn't a table, is one
+    for another target, or can't be written to.
+    """
+    check_writable(path)
     known: dict[tuple[Any, ...], Row] = {}
     if path.exists():
-        its, known = read(path)
+        its, found = read(path, broken_times=False)
+        known = fastest(found)
         if its != target:
             raise TuningError(f"{path} is a table for {its}, the schedules are for {target}; export to another file")
-    changed = 0
-    for row in rows:
-        old = known.get(row.key)
-        if old is None or row.task_us < old.task_us:
-            known[row.key] = row
-            changed += 1
+    merged = fastest((*known.values(), *rows))
+    changed = sum(known.get(key) is not row for key, row in merged.items())
     if changed or not path.exists():
-        write_atomic(path, to_toml(target, known.values()))
+        write_atomic(path, to_toml(target, merged.values()))
     return changed

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from asc_sched.schedules import DEFAULT_SPACE, TARGET_SPACES
+from asc_sched.schedules import DEFAULT_SPACE, PLAIN_SPACE, TARGET_SPACES
 from click.testing import CliRunner
 
-from asc_sched import get_target, op
+from asc_sched import Schedule, get_target, op
 from asc_sched.cli import group
 from asc_sched.errors import ScheduleError, TuningError
 from asc_sched.target import TARGETS
 from asc_sched.tune.candidates import Candidates
 from asc_sched.tune.model import Model
-from asc_sched.tune.space import Space, default_space, read_space
+from asc_sched.tune.space import Space, default_space, read_space, space_of
 from asc_sched.tune.store import ENV_STORE
 from asc_sched.tune.tuner import task_of
 
@@ -61,6 +62,10 @@ def test_the_rules_choice_counts_only_if_it_is_in_the_space() -> None:
         ({"tile_counts": (0,)}, r"Space\(tile_counts=\(0,\)\): allowed are integers of 1 or more"),
         ({"min_copy_bytes": "big"}, r"Space\(min_copy_bytes='big'\): allowed are integers of 1 or more"),
         ({"l2_cache": "never"}, "l2_cache='never' is unknown"),
+        ({"restrictions": [len]}, r"Space\(restrictions=...\) is a mapping of names to conditions, .* not list"),
+        ({"restrictions": None}, r"Space\(restrictions=...\) is a mapping of names to conditions, .* not NoneType"),
+        ({"restrictions": {"short": 3}}, r"Space\(restrictions=...\): 'short' is 3, not a condition"),
+        ({"restrictions": {3: bool}}, r"Space\(restrictions=...\): the name 3 is not a str"),
     ],
 )
 def test_values_that_no_schedule_has_are_refused(fields: dict[str, object], message: str) -> None:
@@ -75,6 +80,46 @@ def test_a_space_from_a_file(tmp_path: Path) -> None:
     assert read_space(file) == wanted
     result = CliRunner().invoke(group, ["tune", "add", "--shape", "4096", "--space", str(file), "--top", "1"])
     assert result.exit_code == 0 and "core_num=8" in result.stdout
+
+
+def test_a_restriction_that_raises_is_named_with_its_schedule() -> None:
+    space = Space(tile_length=1000, buffer_num=2, restrictions={"a third": lambda s: (s.core_num or 0) % 0 == 0})
+    with pytest.raises(TuningError, match=r"restriction 'a third' raised ZeroDivisionError for Schedule\(.*core_num="):
+        list(_candidates(space).all())
+
+
+def test_what_a_space_may_be() -> None:
+    assert space_of(None, "Ascend910B3") is space_of("default", "Ascend910B3") is default_space("Ascend910B3")
+    assert space_of("plain", "Ascend910B1") is PLAIN_SPACE
+    assert space_of(PLAIN_SPACE, "Ascend910B1") is PLAIN_SPACE
+    assert space_of([Schedule(core_num=1)], "Ascend910B1") == (Schedule(core_num=1),)
+    assert space_of([], "Ascend910B1") == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            Schedule(core_num=3),
+            r"a Space or a list of Schedule; for this schedule alone: space=\[Schedule\(core_num=3\)\]",
+        ),
+        ("plian", r"unknown space 'plian'; did you mean 'plain'\? \(known: default, plain"),
+        (3, "space= takes a Space or a list of Schedule, not int"),
+        ({"core_num": 3}, "space= takes a Space or a list of Schedule, not dict"),
+        ([None], "space= takes a Space or a list of Schedule, and element 0 of the list is None"),
+        ([Schedule(), {"core_num": 3}], "and element 1 of the list is of type dict"),
+    ],
+)
+def test_what_no_space_is(value: Any, message: str) -> None:
+    with pytest.raises(TuningError, match=message):
+        space_of(value, "Ascend910B1")
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(TuningError, match=r"few\.toml is not UTF-8 text"):
+        read_space(file)
 
 
 @pytest.mark.parametrize(
