@@ -54,8 +54,10 @@ def list_(as_json: bool) -> None:
 def export(file: Path, target: str) -> None:
     """Merge the stored winners of a target into FILE (TOML): those of the catalogue's ops, as an import takes them."""
     from asc_sched import ops
+    from asc_sched.target import get_target
     from asc_sched.tune.tables import merge_into, row_of
 
+    get_target(target)  # a misspelt one is told with the nearest
     found = [w for w in _store().winners() if w.details.get("target") == target]
     rows = [row_of(w) for w in found if w.op in ops.catalogue()]
     left = (

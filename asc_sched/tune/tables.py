@@ -38,6 +38,7 @@ from asc_sched.tune.store import Winner
 
 _log = logging.getLogger("asc_sched")
 MOST = 2**63 - 1  # of a size
+MOST_SHOWN = 100  # characters of a value in a message
 
 _EXAMPLE = "tuned.toml"
 _ABOUT = ("op", "dtypes", "shapes", "backend", "l2", "task_us", "share_of_bound")
@@ -177,7 +178,7 @@ def _row(entry: Any, chip: Target) -> Row:
     if missing:
         raise TuningError(f"{missing[0]} is missing")
     if not isinstance(entry["op"], str):
-        raise TuningError(f"op={entry['op']!r} is not an op's name")
+        raise TuningError(f"op={_show(entry['op'])} is not an op's name")
     dtypes, shapes = _dtypes(entry["dtypes"]), _shapes(entry["shapes"])
     if len(dtypes) != len(shapes):
         raise TuningError(
@@ -185,13 +186,22 @@ def _row(entry: Any, chip: Target) -> Row:
         )
     task_us, share = entry["task_us"], entry.get("share_of_bound", 0.0)
     if not _is_number(task_us) or task_us <= 0:
-        raise _NotATime(f"task_us={task_us!r} is not a time in microseconds")
+        raise _NotATime(f"task_us={_show(task_us)} is not a time in microseconds")
     if not _is_number(share) or share < 0:
-        raise _NotATime(f"share_of_bound={share!r} is not a share, such as 0.93")
+        raise _NotATime(f"share_of_bound={_show(share)} is not a share, such as 0.93")
     return Row(
         entry["op"], dtypes, shapes, _one_of("backend", entry.get("backend", "model"), TIMERS),
         _one_of("l2", entry.get("l2", "hot"), L2_STATES), float(task_us), float(share), _schedule(entry, chip),
     )  # fmt: skip
+
+
+def _show(value: Any) -> str:
+    """A value in a message: short, whatever it is."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python doesn't write integers of thousands of digits
+        return f"<{type(value).__name__} with too many digits>"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _is_number(value: Any) -> bool:
@@ -201,27 +211,29 @@ def _is_number(value: Any) -> bool:
 def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> str:
     if isinstance(value, str) and value in allowed:
         return value
-    raise TuningError(f"{field}={value!r} is unknown (supported: {', '.join(allowed)}){_near(str(value), allowed)}")
+    raise TuningError(
+        f"{field}={_show(value)} is unknown (supported: {', '.join(allowed)}){_near(_show(value), allowed)}"
+    )
 
 
 def _dtypes(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(d, str) for d in value):
-        raise TuningError(f'dtypes={value!r}: expected a list of names, one for each input, such as ["float32"]')
+        raise TuningError(f'dtypes={_show(value)}: expected a list of names, one for each input, such as ["float32"]')
     try:
         return tuple(get_dtype(d).name for d in value)
     except AscSchedError as error:
-        raise TuningError(f"dtypes={value!r}: {error}") from None
+        raise TuningError(f"dtypes={_show(value)}: {error}") from None
 
 
 def _shapes(value: Any) -> tuple[tuple[int, ...], ...]:
     listed = isinstance(value, list) and value and all(isinstance(s, list) for s in value)
     if not listed or not all(type(n) is int and 0 <= n <= MOST for s in value for n in s):
         raise TuningError(
-            f"shapes={value!r}: expected a list of sizes for each input, integers from 0 on, such as [[8, 2048]]"
+            f"shapes={_show(value)}: expected a list of sizes for each input, integers from 0 on, such as [[8, 2048]]"
         )
     shapes = tuple(map(tuple, value))
     if any(math.prod(s) > MOST for s in shapes):
-        raise TuningError(f"shapes={value!r}: no tensor has that many elements")
+        raise TuningError(f"shapes={_show(value)}: no tensor has that many elements")
     return shapes
 
 

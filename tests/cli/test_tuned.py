@@ -74,6 +74,11 @@ def test_an_export_goes_to_a_regular_file(asc_sched: Run, table: Callable[[str],
     assert "1 left out as no faster" in asc_sched("tuned", "import", str(tmp_path / "new.toml")).out
 
 
+def test_an_export_for_no_target_is_told_with_the_nearest(asc_sched: Run, tmp_path: Path) -> None:
+    ran = asc_sched("tuned", "export", str(tmp_path / "new.toml"), "--target", "Ascend910B")
+    assert ran.code == 2 and "unknown target 'Ascend910B'; nearest: Ascend910B" in ran.err
+
+
 def test_an_export_leaves_out_ops_that_no_import_takes(asc_sched: Run, tmp_path: Path) -> None:
     asc_sched("tune", "y = x + x * 3.5", "--shape", "64", "--space", "plain")
     ran = asc_sched("tuned", "export", str(tmp_path / "new.toml"))

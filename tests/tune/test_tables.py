@@ -63,6 +63,8 @@ def _entry(**fields: str) -> str:
         (TOP + '[[schedule]]\nop = "add"', "t, entry 1 (add): dtypes is missing"),
         (TOP + _entry(cores="3"), "t, entry 1 (add): unknown schedule field 'cores'"),
         (TOP + _entry() + _entry() + _entry(task_us="nan"), "t, entry 3 (add): task_us=nan is not a time in microsec"),
+        (TOP + _entry(shapes=f"[[{'8, ' * 500}-1], [8]]"), "(add): shapes=[[" + "8, " * 32 + "8,...: expected a list"),
+        (TOP + _entry(task_us=f"0x{'f' * 5000}"), "(add): task_us=<int with too many digits> is not a time"),
         (TOP + _entry(op="3"), "t, entry 1: op=3 is not an op's name"),
         *((TOP + _entry(task_us=us), f"(add): task_us={shown} is not a time in microseconds") for us, shown in (
             ("inf", "inf"), ("0", "0"), ("-1.5", "-1.5"), ("true", "True"), ("1e400", "inf"), ('"2"', "'2'"))),
@@ -73,7 +75,7 @@ def _entry(**fields: str) -> str:
         (TOP + _entry(core_num="0"), "(add): core_num=0 is out of range"),
         *((TOP + _entry(shapes=shapes), "(add): shapes=") for shapes in (
             '["8x4", "8x4"]', "[[8.0], [8.0]]", "[[true], [true]]", "[[-8], [-8]]", "[[1e400], [1e400]]", "[]", "8",
-            f"[[{2**62}, 8], [1]]", f"[[{2**70}], [1]]")),
+            f"[[{2**62}, 8], [1]]", f"[[0x{'f' * 5000}], [1]]", f"[[{2**70}], [1]]")),
         *((TOP + _entry(dtypes=dtypes), "(add): dtypes=") for dtypes in (
             '"float32"', "[]", "[1, 2]", '["float23", "float32"]')),
         (TOP + _entry(dtypes='["float32"]'), "(add): dtypes and shapes: 1 dtypes for 2 shapes"),
