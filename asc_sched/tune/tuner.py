@@ -11,11 +11,11 @@ import attrs
 from asc_sched.declare import Op
 from asc_sched.errors import TuningError
 from asc_sched.lang.infer import infer
-from asc_sched.run.backend import decide as decide_backend
 from asc_sched.run.call import forget_calls
 from asc_sched.run.shapes import resolve_shapes
 from asc_sched.schedule import Schedule
 from asc_sched.target import Target, get_target
+from asc_sched.tune.backends import require, timer
 from asc_sched.tune.bench import Bench
 from asc_sched.tune.candidates import Candidates
 from asc_sched.tune.decide import TIE, Sample, decide
@@ -24,7 +24,7 @@ from asc_sched.tune.model import Model, Task
 from asc_sched.tune.options import Options, check_options
 from asc_sched.tune.result import Entry, TuneResult
 from asc_sched.tune.search import Found
-from asc_sched.tune.space import Space, default_space
+from asc_sched.tune.space import Space, space_of
 from asc_sched.tune.store import Measurement, Store, Winner, default_path
 from asc_sched.tune.tables import Row
 from asc_sched.tune.verify import verify_all
@@ -42,25 +42,26 @@ def tune(
     dtype: Any = "float32",
     *,
     target: str | Target | None = None,
-    space: Space | Sequence[Schedule] | None = None,
+    space: Space | str | Sequence[Schedule] | None = None,
     backend: str | None = None,
     store: Store | None = None,
     **options: Any,
 ) -> TuneResult:
     """Find the best schedule for an op at a size. `backend`: ``model``, or a machine's (see `asc-sched doctor`).
 
-    `space` is a `Space`, or a plain list of schedules. Keywords: `l2` ("hot" or "cold"), `budget_s`, `top`, `strategy`,
-    `repeats`, `trial_limit_s`, `progress`. The winner is kept in `store` and used by calls of the op from then on. The
-    user's tensors are never touched. Raises `TuningError` when no schedule works, with every reason.
+    `space` is a `Space`, "default", "plain", or a list of schedules. Keywords: `l2` ("hot" or "cold"), `budget_s`,
+    `top`, `strategy`, `repeats`, `trial_limit_s`, `progress`. The winner is kept in `store` and used by calls of the op
+    from then on, unless an earlier search found a faster one. The user's tensors are never touched. Raises
+    `TuningError` when no schedule works, with every reason, and for options that can't be; `BackendError`.
     """
     chip = get_target() if target is None else get_target(target)
     check_options(options)
-    chosen = _backend(backend)
+    chosen = timer(backend)
+    if options.get("runner") is None:
+        require(chosen)
     task = task_of(op, shape, dtype, chip, options.get("l2", "hot"))
-    if isinstance(space, Space) or space is None:
-        looked, listed = space or default_space(chip.name), None
-    else:
-        looked, listed = Space(), list(space)
+    wanted = space_of(space, chip.name)
+    looked, listed = (wanted, None) if isinstance(wanted, Space) else (Space(), list(wanted))
     opts = Options(space=looked, backend=chosen, **options)
     kept = store or Store(default_path())
     if task.shapes.total_length == 0:
@@ -83,13 +84,6 @@ def adopt(row: Row, target: str, store: Store) -> bool:
     winner = Winner(row.op, row.shapes, task.shapes.total_length, row.schedule, row.task_us, details)
     store.set_winner(task_problem(task, row.backend), winner)
     return True
-
-
-def _backend(name: str | None) -> str:
-    if name == "model":
-        return name
-    found = decide_backend(name).name
-    return "model" if found == "sim" else found
 
 
 def task_of(op: Op, shape: Any, dtype: Any, target: Target, l2: str) -> Task:

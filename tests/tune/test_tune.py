@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from asc_sched import Op, Schedule, get_target, op
 from asc_sched.cli import group
-from asc_sched.errors import TuningError
+from asc_sched.errors import BackendError, TuningError
 from asc_sched.tune.space import Space
 from asc_sched.tune.store import ENV_STORE, Measurement, Store
 from asc_sched.tune.tuner import task_of, task_problem, tune
@@ -232,6 +232,22 @@ def test_options_that_cannot_be_are_named(add: Op, options: dict[str, Any], mess
     with pytest.raises(TuningError) as error:
         add.tune((4096,), **options)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("space", [Schedule(core_num=2), "small", 3, [None], [{"core_num": 2}]])
+def test_what_is_no_space_is_named(add: Op, space: Any) -> None:
+    with pytest.raises(TuningError, match=r"space= takes a Space or a list of Schedule|unknown space 'small'"):
+        add.tune((4096,), space=space)
+
+
+def test_a_backend_that_is_not_there_is_one_error_before_the_search(
+    add: Op, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ASCEND_HOME_PATH", raising=False)
+    with pytest.raises(BackendError, match="npu"):
+        add.tune((4096,), backend="npu")
+    with pytest.raises(BackendError, match="unknown backend 'modle'; did you mean 'model'"):
+        add.tune((4096,), backend="modle")
 
 
 def test_a_size_that_nothing_can_hold_is_told(add: Op) -> None:
