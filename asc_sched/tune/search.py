@@ -96,7 +96,12 @@ def _promising(candidates: Candidates) -> list[Schedule]:
             for core_num in _spread(candidates.cores, _CORES)
             for tile in _spread(candidates.tiles(variant, core_num), _TILES)
         ]
-        ranked = sorted((candidates.estimate(s), s.sort_key, s) for s in grid)
+        most = max(candidates.cores)
+        grid += [
+            attrs.evolve(variant, core_num=most, tile_length=tile)
+            for tile in _spread(candidates.tiles(variant, most), 64)  # from one to the next, banks change
+        ]
+        ranked = sorted((candidates.estimate(s), s.sort_key, s) for s in dict.fromkeys(grid))
         found += [s for _, _, s in ranked[:1]]
         for time_us, _, schedule in ranked[:_LEADERS]:
             same = everywhere.setdefault(time_us, schedule)
