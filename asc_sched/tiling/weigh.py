@@ -34,8 +34,7 @@ def weighed_schedule(total_length: int, work: Work, target: Target) -> Schedule:
     - Two buffers where a core has two tiles to overlap.
     - Cores and tiles are weighed by `Estimate`: one more core costs its launch, one more tile its latencies, and a
       single long tile overlaps nothing.
-    - Then tiles somewhat shorter, sources kept out of each other's UB banks, and single buffers, where
-      that saves enough.
+    - Then tiles somewhat shorter, and sources kept out of each other's UB banks, where that saves enough.
     """
     rule = _Rule(max(total_length, 1), work, target)
     return rule.refined(rule.best())
@@ -106,7 +105,7 @@ class _Rule:
         return list(lengths)
 
     def refined(self, schedule: Schedule) -> Schedule:
-        """The schedule, or one beside it that is worth its lines: other banks, tiles a little shorter, one buffer."""
+        """The schedule, or one beside it that is worth its lines: other banks, tiles a little shorter."""
         block = Split.of(self.total_length, schedule.core_num or 1, self.align).block_length
         usual = self.estimate.task_us(schedule)
         found = {schedule: usual}
@@ -116,9 +115,7 @@ class _Rule:
         return best if found[best] < (1 - WORTH) * usual else schedule
 
     def _variants(self, schedule: Schedule) -> list[Schedule]:
-        pads = (False, True) if self.work.has_pairs else (False,)
-        numbers = (2, 1) if schedule.buffer_num == 2 else (1,)
-        return [attrs.evolve(schedule, bank_pad=pad, buffer_num=n) for n in numbers for pad in pads]
+        return [attrs.evolve(schedule, bank_pad=pad) for pad in ((False, True) if self.work.has_pairs else (False,))]
 
     def _near(self, variant: Schedule, tile_length: int, block_length: int) -> Iterator[Schedule]:
         """With the tile as it is, as far as it fits; where there are several, with the longest and somewhat shorter."""
