@@ -5,6 +5,15 @@ Every message says what was wrong, with the numbers, and the nearest thing that 
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
+    """A hint for a misspelt name, to end a message with; empty where nothing is near."""
+    near = difflib.get_close_matches(name, list(known), n=most)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
 
 class AscSchedError(Exception):
     """Base of every error that asc_sched raises on purpose."""

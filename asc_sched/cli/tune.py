@@ -164,15 +164,10 @@ class _Bar:
             self._progress.update(self._task, description=f"{backend}: {self._looked} schedules{best}")
 
 
-def _space(name: str) -> Space | None:
-    """A named space, or one from a file; None: the target's default."""
-    from asc_sched.schedules import PLAIN_SPACE
-
-    if name == "default":
-        return None
-    if name == "plain":
-        plain: Space = PLAIN_SPACE
-        return plain
+def _space(name: str) -> Space | str:
+    """A space from a file, or the name of one that `tune` knows."""
+    if name in ("default", "plain"):
+        return name
     if not name.endswith(".toml"):
         raise TuningError(f"unknown space {name!r}; known: default, plain, or a file that ends with .toml")
     return read_space(Path(name))

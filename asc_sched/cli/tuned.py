@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from asc_sched.cli import FAILED
 from asc_sched.cli.common import emit_json
-from asc_sched.errors import TuningError
+from asc_sched.errors import TuningError, nearest
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -95,8 +94,7 @@ def forget(op: str | None, everything: bool) -> None:
     known = {w.op for w in store.winners()}
     gone = store.forget(op)
     if op is not None and not gone:
-        near = difflib.get_close_matches(op, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "; see asc-sched tuned list"
+        hint = nearest(op, known) or "; see asc-sched tuned list"
         click.echo(f"nothing is tuned for {op!r}{hint}", err=True)
         sys.exit(FAILED)
     click.echo(f"{gone} tuned schedules forgotten")

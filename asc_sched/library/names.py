@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import keyword
 import re
@@ -120,9 +119,3 @@ def spread(symbols: Sequence[str], identities: Sequence[str]) -> list[str]:
     if twice:
         raise LibraryError(f"two kernels of the library are the same: {', '.join(sorted(twice))}")
     return result
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name; empty where nothing is near."""
-    near = difflib.get_close_matches(name, list(known), n=3)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -11,9 +11,9 @@ import attrs
 
 from asc_sched.declare import Op
 from asc_sched.declare import op as declare_op
-from asc_sched.errors import AscSchedError, LibraryError
+from asc_sched.errors import AscSchedError, LibraryError, nearest
 from asc_sched.lang.dtypes import DTYPES, get_dtype
-from asc_sched.library.names import check_library_name, check_operators, nearest, schedule_label, torch_name
+from asc_sched.library.names import check_library_name, check_operators, schedule_label, torch_name
 from asc_sched.schedule import Schedule
 from asc_sched.target import TARGETS, Target, get_target
 
@@ -106,7 +106,8 @@ class Library:
         known = [f for f in cls.__init__.__annotations__ if f != "return"]
         for field in fields:
             if field not in known:
-                raise LibraryError(f"unknown field {field!r}{nearest(str(field), known)} (known: {', '.join(known)})")
+                hint = nearest(str(field), known, 3)
+                raise LibraryError(f"unknown field {field!r}{hint} (known: {', '.join(known)})")
         missing = [f for f in ("name", "ops") if f not in fields]
         if missing:
             raise LibraryError(f"field {missing[0]!r} is missing; a library needs name and ops")
@@ -147,7 +148,7 @@ def _entries(where: str, given: Any, common: Mapping[str, Any]) -> list[OpEntry]
     for field in given:
         if field not in _OP_FIELDS:
             raise LibraryError(
-                f"{where}: unknown field {field!r}{nearest(str(field), _OP_FIELDS)} (known: {', '.join(_OP_FIELDS)})"
+                f"{where}: unknown field {field!r}{nearest(str(field), _OP_FIELDS, 3)} (known: {', '.join(_OP_FIELDS)})"
             )
     named = _declaration(where, given)
     if "name" in given and len(named) > 1:
@@ -210,7 +211,7 @@ def _from_catalogue(where: str, name: Any, more: str = "") -> list[tuple[str, Op
         return [(name, known[name])]
     found = fnmatch.filter(known, name) if re.search(r"[*?\[]", name) else []
     if not found:
-        hint = nearest(name, known)
+        hint = nearest(name, known, 3)
         raise LibraryError(f"{where}: no op {name!r} in the catalogue{hint} (`asc-sched ops` lists all){more}")
     return [(n, known[n]) for n in found]
 

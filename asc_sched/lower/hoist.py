@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import attrs
 
@@ -55,21 +55,22 @@ def _cycles_per_row(program: TileProgram, allocation: Allocation, target: Target
     """
     nbytes = _moved_bytes(program)
     hbm = nbytes / _HBM_BYTES_PER_CYCLE
-    double, single = (_vector_cycles(program, allocation, n, target) for n in (2, 1))
+    colours = bank_colours(program, allocation)
+    layout = Layout(allocation, 2, True, True, colours, program.reserve_bytes, program.granule_bytes)
+    calls = [Call.of(step, program, allocation) for step in program.steps]
+    double, single = (_vector_cycles(calls, attrs.evolve(layout, buffer_num=n), target) for n in (2, 1))
     free = max(done_with(program, allocation).values(), default=0)
     waits = max(0.0, nbytes / _PORT_BYTES_PER_CYCLE - sum(single[free + 1 :]))
     return max(min(sum(double), sum(single) + waits), hbm)
 
 
-def _vector_cycles(program: TileProgram, allocation: Allocation, buffer_num: int, target: Target) -> list[float]:
+def _vector_cycles(calls: Sequence[Call], layout: Layout, target: Target) -> list[float]:
     """What each step of the body takes per row of the longest tiles."""
-    colours = bank_colours(program, allocation)
-    layout = Layout(allocation, buffer_num, True, True, colours, program.reserve_bytes, program.granule_bytes)
     rows = layout.largest_tile(target, _STEP)
     if not rows:
         return [math.inf]
     base = addresses(layout, rows).base
-    return [Call.of(step, program, allocation).cycles(base, rows) / rows for step in program.steps]
+    return [call.cycles(base, rows) / rows for call in calls]
 
 
 def _moved_bytes(program: TileProgram) -> float:

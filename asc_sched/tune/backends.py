@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
-from asc_sched.errors import BackendError, BackendNameError
+from asc_sched.errors import BackendError, BackendNameError, nearest
 from asc_sched.run.backend import BACKENDS, decide
 from asc_sched.run.cann import device_nodes, no_device_advice, require_cann
 
@@ -21,8 +19,7 @@ def timer(name: str | None) -> str:
     elif name in TIMERS or name == "sim":
         found = name
     else:
-        near = difflib.get_close_matches(name.lower(), TIMERS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(name.lower(), TIMERS)
         raise BackendNameError(f"unknown backend {name!r}{hint} (supported: {', '.join(TIMERS)})")
     return "model" if found == "sim" else found
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 import attrs
 
 from asc_sched import ops
 from asc_sched.declare import Op
-from asc_sched.errors import AscSchedError, TuningError
+from asc_sched.errors import AscSchedError, TuningError, nearest
 from asc_sched.target import Target, get_target
 from asc_sched.tune.keys import Problem
-from asc_sched.tune.store import Store
+from asc_sched.tune.store import Store, Winner
 from asc_sched.tune.tables import MOST, Row, entry_name, read
-from asc_sched.tune.tuner import adopt, task_of, task_problem
+from asc_sched.tune.tuner import task_of, task_problem
 
 
 @attrs.frozen
@@ -49,9 +48,17 @@ def take(path: Path, store: Store) -> tuple[str, Taken]:
         stored = store.winner(problem)
         if stored is not None and round(row.task_us, 4) >= round(stored.task_us, 4):  # tables have four places
             continue
-        adopt(row, target, store)
+        store.set_winner(problem, _winner(row, target, problem.total_length))
         new, faster = new + (stored is None), faster + (stored is not None)
     return target, Taken(new, faster, len(rows) - new - faster)
+
+
+def _winner(row: Row, target: str, total_length: int) -> Winner:
+    details = {
+        "dtypes": list(row.dtypes), "target": target, "backend": row.backend, "l2": row.l2,
+        "share_of_bound": row.share_of_bound,
+    }  # fmt: skip
+    return Winner(row.op, row.shapes, total_length, row.schedule, row.task_us, details)
 
 
 def _problem(row: Row, chip: Target, place: str) -> Problem:
@@ -76,6 +83,4 @@ def _op(name: str, place: str) -> Op:
     if name in known:
         found: Op = known[name]
         return found
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise TuningError(f"{place}: op={name!r} is not in the catalogue{hint}")
+    raise TuningError(f"{place}: op={name!r} is not in the catalogue{nearest(name, known)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import attrs
 
 from asc_sched import toml
-from asc_sched.errors import ScheduleError, TuningError
+from asc_sched.errors import ScheduleError, TuningError, nearest
 from asc_sched.schedule import Schedule, fields_by_name
 
 # A restriction keeps the schedules for which it is true; its name is what reports say.
@@ -154,8 +153,7 @@ def space_of(value: Space | str | Iterable[Schedule] | None, target: str) -> Spa
         plain: Space = PLAIN_SPACE
         return plain
     if isinstance(value, str):
-        near = difflib.get_close_matches(value, ("default", "plain"), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(value, ("default", "plain"))
         raise TuningError(f"unknown space {value!r}{hint} (known: default, plain; read_space reads a file)")
     allowed = "space= takes a Space or a list of Schedule"
     if isinstance(value, Schedule):

@@ -16,7 +16,6 @@ One table per target::
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 import os
@@ -27,7 +26,7 @@ from typing import Any
 import attrs
 
 from asc_sched import toml
-from asc_sched.errors import AscSchedError, TargetError, TuningError
+from asc_sched.errors import AscSchedError, TargetError, TuningError, nearest
 from asc_sched.files import write_atomic
 from asc_sched.lang.dtypes import get_dtype
 from asc_sched.run.measure import L2_STATES
@@ -113,7 +112,7 @@ def entries(text: str, where: str, *, broken_times: bool = True) -> tuple[str, l
         raise TuningError(f"{where} is not TOML: {error}") from None
     for name in data:
         if name not in ("target", "schedule"):
-            raise TuningError(f"{where}: unknown {name!r} at the top{_near(name, ('target', 'schedule'))}")
+            raise TuningError(f"{where}: unknown {name!r} at the top{nearest(name, ('target', 'schedule'))}")
     chip = _target(data.get("target"), where)
     found = data.get("schedule", [])
     if not isinstance(found, list):
@@ -151,11 +150,6 @@ def fastest(rows: Iterable[Row]) -> dict[tuple[Any, ...], Row]:
         if row.task_us < old.task_us:
             best[row.key] = row
     return best
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _target(name: Any, where: str) -> Target:
@@ -212,7 +206,7 @@ def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> str:
     if isinstance(value, str) and value in allowed:
         return value
     raise TuningError(
-        f"{field}={_show(value)} is unknown (supported: {', '.join(allowed)}){_near(_show(value), allowed)}"
+        f"{field}={_show(value)} is unknown (supported: {', '.join(allowed)}){nearest(_show(value), allowed)}"
     )
 
 

@@ -26,7 +26,6 @@ from asc_sched.tune.result import Entry, TuneResult
 from asc_sched.tune.search import Found
 from asc_sched.tune.space import Space, space_of
 from asc_sched.tune.store import Measurement, Store, Winner, default_path
-from asc_sched.tune.tables import Row
 from asc_sched.tune.verify import verify_all
 
 FINALISTS = 6  # measured because the model likes them
@@ -67,23 +66,6 @@ def tune(
     if task.shapes.total_length == 0:
         return _nothing(task, opts)
     return _Search(task, opts, kept, listed).run()
-
-
-def adopt(row: Row, target: str, store: Store) -> bool:
-    """Take a table's schedule as the winner of its problem. False for ops that the catalogue doesn't have."""
-    from asc_sched import ops
-
-    op = ops.catalogue().get(row.op)
-    if op is None or len(op.inputs) != len(row.dtypes):
-        return False
-    task = task_of(op, [list(s) for s in row.shapes], list(row.dtypes), get_target(target), row.l2)
-    details = {
-        "dtypes": list(row.dtypes), "target": target, "backend": row.backend, "l2": row.l2,
-        "share_of_bound": row.share_of_bound,
-    }  # fmt: skip
-    winner = Winner(row.op, row.shapes, task.shapes.total_length, row.schedule, row.task_us, details)
-    store.set_winner(task_problem(task, row.backend), winner)
-    return True
 
 
 def task_of(op: Op, shape: Any, dtype: Any, target: Target, l2: str) -> Task:

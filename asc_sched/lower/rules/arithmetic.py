@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from asc_sched.lang.dtypes import DType
 from asc_sched.lower.convert import wrapped
 from asc_sched.lower.program import ScalarExpr, ScalarRef
-from asc_sched.lower.registers import Reg, select
+from asc_sched.lower.registers import Operand, Reg, select
 from asc_sched.lower.rules import rule
 
 if TYPE_CHECKING:
@@ -105,13 +105,18 @@ def _relu_int(call: Call) -> Reg:
     return call.reg(0).max(0)
 
 
-@rule("maximum minimum")
-def _extreme(call: Call) -> Reg:
-    """By comparison, because Max and Min aren't documented for NaN: the first operand that is NaN, as torch."""
+def _register_first(call: Call) -> tuple[Reg, Operand]:
+    """The arguments of a function that takes them in either order; of two numbers, one becomes a register."""
     a, b = call.operand(0), call.operand(1)
     if not isinstance(a, Reg):
         a, b = b, a
-    a = a if isinstance(a, Reg) else call.reg(1)  # two numbers
+    return (a if isinstance(a, Reg) else call.reg(1)), b
+
+
+@rule("maximum minimum")
+def _extreme(call: Call) -> Reg:
+    """By comparison, because Max and Min aren't documented for NaN: the first operand that is NaN, as torch."""
+    a, b = _register_first(call)
     larger = call.node.fn == "maximum"
     if call.fast:
         return a.max(b) if larger else a.min(b)
@@ -123,10 +128,7 @@ def _extreme(call: Call) -> Reg:
 
 @rule("maximum minimum", "int")
 def _extreme_int(call: Call) -> Reg:
-    a, b = call.operand(0), call.operand(1)
-    if not isinstance(a, Reg):
-        a, b = b, a
-    a = a if isinstance(a, Reg) else call.reg(1)  # two numbers
+    a, b = _register_first(call)
     return a.max(b) if call.node.fn == "maximum" else a.min(b)
 
 
