@@ -6,7 +6,10 @@ Every message says what was wrong, with the numbers, and the nearest thing that 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
